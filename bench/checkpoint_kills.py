@@ -30,7 +30,7 @@ from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
 from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.process import RankPlan
-from engine.runtime.rank.rank import Rank, Saved
+from engine.runtime.rank.rank import Rank, RunContext, Saved
 from engine.runtime.usage import Disturbance
 from engine.runtime.worker.checkpoints import Checkpoints
 from engine.runtime.worker.rank_handle import RankHandle
@@ -100,11 +100,14 @@ class StoredRanks(LocalRanks):
 
     def run(self, function: Any, *shared: Any, **options: Any) -> None:
         process = cast(Any, current_process())
-        plans = [_plan(index, role, self) for index, role in enumerate(self.roles)]
+        context = RunContext(self.roles, self.devices, 1, 0, self.folder, time_before_s=self.time_before_s)
+        gone = torch.zeros(len(self.roles), dtype=torch.uint8)
+        plans = [
+            RankPlan(index, context, gone, TraceMemory(), cast(ListenRule, None), None)
+            for index in range(len(self.roles))
+        ]
         self.members = [RankHandle(plan, process, cast(Any, None)) for plan in plans]
-        beside = Disturbance(1, machine().core_ids)
-        now_s = time.monotonic()
-        self.progress = RunProgress(self.members, MemorySink(), self.folder, now_s, self.time_before_s, beside)
+        self.progress = RunProgress(self.members, context, MemorySink(), Disturbance(1, machine().core_ids))
         super().run(function, *shared, **options)
         self.pump()
 
@@ -131,14 +134,6 @@ class StoredRanks(LocalRanks):
         with Store.open(self.home) as store:  # of this thread
             self.progress.sink = StoreSink(store, self.run_id)
             self.progress.write()
-
-
-def _plan(index: int, role: str, ranks: StoredRanks) -> RankPlan:
-    gone = torch.zeros(len(ranks.roles), dtype=torch.uint8)
-    return RankPlan(
-        index, role, len(ranks.roles), "cpu", 1, 0, 0, ranks.folder, "", gone, TraceMemory(), 0.0, None, None,
-        cast(ListenRule, None), None,
-    )  # fmt: skip
 
 
 def train(home: Home, case: str, run_id: int, kill_at: int = 0, **more: Any) -> int:

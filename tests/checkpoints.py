@@ -7,18 +7,15 @@ from typing import Any
 import torch
 
 from engine.home import Home
-from engine.recorder import MemoryRecorder
-from engine.runtime.rank.rank import Rank
 from engine.runtime.worker.checkpoints import Checkpoints
 from engine.store import Reader
+from tests.doubles import lone_rank
 
 
 def saver(folder: Path, run: str = "", **options: Any) -> Checkpoints:
     """Return what saves the checkpoints of a run of one rank in this process."""
     folder.mkdir(parents=True, exist_ok=True)
-    device = torch.device("cpu")
-    rank = Rank(0, "trainer1", 1, device, 0, MemoryRecorder(), folder, meet=lambda name: 0.0, run=run, **options)
-    return Checkpoints(rank, 1.0)
+    return Checkpoints(lone_rank(folder, uid=run, **options), 1.0)
 
 
 def lay(folder: Path, step: int, *, time_s: float = 1.0, run: str = "", steps: Mapping[int, int] | None = None) -> None:

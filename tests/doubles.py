@@ -9,17 +9,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from engine.recorder import MemoryRecorder, Point
-from engine.registry import server_roles
-from engine.runtime.rank.rank import Rank
-from engine.seeding import DROPOUT, place_of
+from engine.runtime.nodes.node import Node
+from engine.runtime.rank.rank import Rank, RunContext
+from engine.runtime.worker.ranks import Ranks
+from engine.seeding import DROPOUT
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
-from engine.system.network_isolation import Network
 from engine.trace.health import Health
 from engine.trace.layout import TraceWindow
 
@@ -75,26 +75,27 @@ class LocalRanks:
 
     def _rank(self, index: int, role: str) -> Rank:
         recorder = self.recorders[role] = MemoryRecorder()
+        context = RunContext(
+            self.roles,
+            self.devices,
+            self.threads,
+            self.seed,
+            self.folder,
+            resume_from=self.resume_from,
+            time_before_s=self.time_before_s,
+        )
 
         def start(zero: float) -> None:
             recorder.started = zero - self.time_before_s
 
-        device = torch.device(self.device)
         return Rank(
             index,
-            role,
-            len(self.roles),
-            device,
-            self.seed,
+            context,
             recorder,
-            self.folder,
             self._meet,
             start,
             locks=self._lock,
             say=lambda kind, detail: self.events.append((kind, detail)),
-            resume_from=self.resume_from,
-            place=place_of(index, self.roles, server_roles()),
-            time_before_s=self.time_before_s,
         )
 
     def _carry_out(self, function: Callable[..., None], rank: Rank, shared: tuple[Any, ...]) -> None:
@@ -114,6 +115,31 @@ class LocalRanks:
         return self._locks.setdefault(name, threading.Lock())
 
 
+def lone_rank(folder: Path, role: str = "trainer1", index: int = 0, world: int = 1, uid: str = "", **more: Any) -> Rank:
+    """Return one of a run's ranks in this thread, without the others."""
+    roles = tuple(role if place == index else f"other{place}" for place in range(world))
+    context = RunContext(roles, ("cpu",) * world, 1, 0, folder, uid=uid)
+    return Rank(index, context, MemoryRecorder(), lambda name: 0.0, **more)
+
+
+def process_ranks(
+    roles: Sequence[str],
+    devices: Sequence[str],
+    threads: int,
+    seed: int,
+    folder: Path,
+    sink: "MemorySink",
+    start_method: Literal["forkserver", "spawn"] = "forkserver",
+    *,
+    stop_requested: Callable[[], bool] = lambda: False,
+    nodes: Sequence[Node] = (),
+    **known: Any,
+) -> Ranks:
+    """Return ranks that are processes, as a worker starts them."""
+    context = RunContext(roles, devices, threads, seed, folder, start_method, **known)
+    return Ranks(context, sink, stop_requested=stop_requested, nodes=nodes)
+
+
 @dataclass
 class MemorySink:
     """A sink that keeps everything in lists."""
@@ -125,8 +151,7 @@ class MemorySink:
     samples: list[MachineSample] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
     startup_time_s: float | None = None
-    level: str = ""
-    programs: list[tuple[str, float]] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
     windows: list[TraceWindow] = field(default_factory=list)
     healths: list[Health] = field(default_factory=list)
     requests: list[float] = field(default_factory=list)
@@ -135,8 +160,8 @@ class MemorySink:
     def ranks(self, rows: Sequence[RankRow]) -> None:
         self.rows |= {row.rank: row for row in rows}
 
-    def network(self, network: Network) -> None:
-        self.level = network.level
+    def note(self, name: str, value: Any) -> None:
+        self.notes[name] = value
 
     def running(self, startup_time_s: float) -> None:
         self.startup_time_s = startup_time_s
@@ -154,9 +179,6 @@ class MemorySink:
         self.progress = progress
         self.samples += samples
         self.windows += windows
-
-    def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
-        self.programs += programs
 
     def trace_requests(self) -> list[float]:
         found, self.requests = self.requests, []

@@ -9,7 +9,7 @@ from engine.errors import RankFailed
 from engine.hang.watch import HangLimits
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.trace.health import BAD, Verdict
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 
 ROLES = ("trainer1", "trainer2", "trainer3")
 
@@ -20,7 +20,7 @@ class Patient:
     def __init__(self, folder: Path, limits: HangLimits, roles: tuple[str, ...] = ROLES) -> None:
         self.sink = MemorySink()
         self.over = threading.Event()
-        self.ranks = Ranks(
+        self.ranks = process_ranks(
             roles,
             ("cpu",) * len(roles),
             threads=1,

@@ -69,7 +69,7 @@ def fill(rank: Rank, numbers: torch.Tensor, value: float) -> None:
 
 def write_own_cell(rank: Rank, cells: torch.Tensor) -> None:
     rank.ready()
-    cells[rank.index] = rank.seed + rank.place
+    cells[rank.index] = rank.context.seed + rank.context.place_of(rank.index)
     rank.barrier("written")
     assert int(cells.count_nonzero()) == rank.world, f"{rank.role} sees {cells.tolist()}"
 

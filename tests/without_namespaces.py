@@ -9,10 +9,9 @@ from engine.doctor.machine import network
 from engine.errors import RankFailed
 from engine.home import Home
 from engine.runtime.rank import fork_server
-from engine.runtime.worker.ranks import Ranks
 from engine.system import network_isolation
 from tests import isolation_functions as functions
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 
 KINDS = ("rpc", "ring", "group")
 ROLES = ("ps", "trainer1")
@@ -20,7 +19,9 @@ ROLES = ("ps", "trainer1")
 
 def tried(kind: str, refused: str) -> str:
     """Let ranks open listeners of one kind, which may be refused; return why they failed, if they did."""
-    ranks = Ranks(ROLES, ("cpu", "cpu"), 1, 0, Path(tempfile.mkdtemp()), MemorySink(), host_network_refused=refused)
+    ranks = process_ranks(
+        ROLES, ("cpu", "cpu"), 1, 0, Path(tempfile.mkdtemp()), MemorySink(), host_network_refused=refused
+    )
     try:
         ranks.run(functions.try_to_listen, kind, functions.given_to(kind, ROLES))
     except RankFailed as failure:

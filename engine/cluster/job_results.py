@@ -43,9 +43,6 @@ class StoredRun(StoreSink):
     def log_file(self, source: str, path: str) -> None:
         self._store.worker.add_log(self._run_id, source, path)
 
-    def note(self, name: str, value: Any) -> None:
-        self._store.worker.note_environment(self._run_id, name, value)
-
     def end(self, status: Ended, cause: str, error: str, execution_time_s: float | None) -> None:
         run = self._store.read.runs.one(self._run_id)
         if status == "lost" and not run.stop_requested_by:

@@ -24,11 +24,12 @@ from engine import __version__
 from engine.cluster.job_folder import JobFolder, JobSpec, LinkAddress
 from engine.cluster.record_file import RecordFile
 from engine.errors import RunFailed
-from engine.home import ROOT, Home
+from engine.home import DATA, ROOT, Home
 from engine.runtime.nodes.agent import NodeAgent, connect
 from engine.runtime.nodes.messages import own_address, slurm_address
 from engine.runtime.nodes.node import Node
 from engine.runtime.rank import fork_server
+from engine.runtime.rank.rank import RunContext
 from engine.runtime.transport.rendezvous import meeting_point
 from engine.runtime.usage import Disturbance
 from engine.runtime.worker.environment import environment
@@ -88,23 +89,28 @@ def execute_job(path: str) -> None:
     records.begin(surroundings(spec), cores, numbers, os.getpid())
     records.log_file("worker", "logs/worker.log")
     warm_up()
+    if spec.data_folder:
+        os.environ[DATA] = spec.data_folder
     execution = Execution(
         spec.experiment,
         spec.config,
-        folder.run,
         Home(folder.path),
         records,
         switch,
-        began,
-        records.note,
         Disturbance(max(1, len(cores)), cores),
-        gpus,
-        spec.data_folder or None,
-        spec.host_network_refused,
-        spec.end_when_hung,
-        lambda: (folder.run / RESUMED if spec.resumes else None, spec.time_before_s),
+        lambda config: RunContext.of(
+            config,
+            folder.run,
+            gpus,
+            began=began,
+            resume_from=folder.run / RESUMED if spec.resumes else None,
+            time_before_s=spec.time_before_s,
+            uid=spec.run_uid,
+            host_network_refused=spec.host_network_refused,
+            end_when_hung=spec.end_when_hung,
+        ),
         partial(further_nodes, folder, spec.nodes - 1, spec.interface) if spec.nodes > 1 else None,
-        spec.run_uid,
+        began,
     )
     stopped = partial(_stopped, switch)
     status, cause, error = execution.outcome(stopped)

@@ -16,6 +16,7 @@ import pytest
 
 from engine.analysis.timeline import PathShares, bounds
 from engine.registry import experiment, method
+from engine.runtime.rank.rank import RunContext
 from engine.runtime.worker.ranks import Rank, Ranks, StopRequested
 from engine.trace.chunk import TraceChunk
 from engine.trace.critical_path import HELD, MESSAGE, critical_path, own_work
@@ -227,16 +228,8 @@ def traced(case: Case) -> RunTrace:
         return bool(began) and time.monotonic() - began[0] > ENOUGH_S
 
     with tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
-        ranks = SlowedRanks(
-            tuple(config.roles),
-            ("cpu",) * len(config.roles),
-            1,
-            0,
-            Path(folder),
-            sink,
-            stop_requested=is_enough,
-            sleeps=case.sleeps,
-        )
+        context = RunContext(config.roles, ("cpu",) * len(config.roles), 1, 0, Path(folder))
+        ranks = SlowedRanks(context, sink, stop_requested=is_enough, sleeps=case.sleeps)
         with suppress(StopRequested):
             method(case.name)(config, ranks)
     chunks = [batch.trace for batch in sink.batches if isinstance(batch.trace, TraceChunk)]

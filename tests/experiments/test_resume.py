@@ -14,6 +14,7 @@ from torch import Tensor
 
 from engine.errors import StoreBusy
 from engine.registry import experiment, method
+from engine.runtime.rank.rank import RunContext
 from engine.runtime.worker import checkpoints
 from engine.runtime.worker.rank_monitor import RankMonitor
 from engine.runtime.worker.ranks import Ranks, StopRequested
@@ -62,7 +63,8 @@ def train(
         return until is not None and found is not None and found.step >= until
 
     sink = more.pop("sink", None) or MemorySink()
-    ranks = KeptRanks(config.roles, ("cpu",), 1, config.seed, folder, sink, stop_requested=stop, **more)
+    context = RunContext(config.roles, ("cpu",), 1, config.seed, folder, **more)
+    ranks = KeptRanks(context, sink, stop_requested=stop)
     if until is None:
         method("reference")(config, ranks)
     else:

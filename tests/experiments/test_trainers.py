@@ -17,7 +17,7 @@ from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Ranks
 from engine.seeding import WEIGHTS, seed_of
 from engine.training.step_log import StepLog
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 from tests.experiments import plain_sgd, trainer_functions
 
 pytestmark = pytest.mark.processes
@@ -29,7 +29,7 @@ SHORT: dict[str, Any] = {"dataset": "digits", "epochs": 2, "batch_size": 100, "t
 def team(tmp_path: Path) -> Team:
     def make(config: Config) -> tuple[Ranks, MemorySink]:
         sink = MemorySink()
-        return Ranks(
+        return process_ranks(
             config.roles,
             ("cpu",) * len(config.roles),
             config.threads(),
@@ -59,7 +59,7 @@ def train(config: HogwildConfig, ranks: Ranks) -> tuple[torch.Tensor, list[torch
         weights,
         StepLog.shared_counters(config.trainers),
     )
-    return weights, [torch.load(ranks.folder / f"{role}.pt") for role in config.roles]
+    return weights, [torch.load(ranks.context.folder / f"{role}.pt") for role in config.roles]
 
 
 @pytest.mark.parametrize("lock", [False, True], ids=["free", "locked"])

@@ -1,6 +1,7 @@
 """Ranks on GPUs: what they share, how they sum, and what is said when a GPU fails them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,7 @@ import torch
 
 from engine.errors import RankFailed
 from engine.registry import method
-from engine.runtime.worker.ranks import Ranks
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 from tests.experiments.pipeline.test_pipeline import Keeping, config_of, in_one_piece, ranks_for
 from tests.gpu import gpu_functions as functions
 
@@ -23,7 +23,7 @@ def run(folder: Path, devices: tuple[str, ...], function: Callable[..., None], *
     """Call the function in one rank on each device."""
     roles = tuple(f"trainer{number}" for number in range(1, len(devices) + 1))
     visible = ",".join(sorted({device.partition(":")[2] for device in devices}))
-    Ranks(roles, devices, 1, 5, folder, MemorySink(), visible_gpus=visible, **changes).run(function, *given)
+    process_ranks(roles, devices, 1, 5, folder, MemorySink(), visible_gpus=visible, **changes).run(function, *given)
 
 
 @pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
@@ -64,7 +64,7 @@ def test_a_rank_that_runs_out_of_memory_is_named_with_its_gpu_and_the_cure(tmp_p
 def test_a_stage_that_runs_out_of_memory_is_named_with_its_gpu(tmp_path: Path) -> None:
     config = config_of(mode="gpipe", splits=4, batches=2, fault="memory", fault_stage=2, device="cuda")
     ranks = ranks_for(config, tmp_path)
-    ranks.devices, ranks.visible_gpus = ("cuda:0",) * 2, "0"
+    ranks.context = replace(ranks.context, devices=("cuda:0",) * 2, visible_gpus="0")
     with pytest.raises(RankFailed, match=r"^stage2 ran out of memory allocating .* The memory is that of GPU 0\.$"):
         method("pipeline")(config, ranks)
 
@@ -78,7 +78,7 @@ def test_a_failure_that_the_gpu_reports_after_the_last_call_fails_the_run(tmp_pa
 def test_gradients_of_two_stages_on_one_gpu_are_those_of_the_net_in_one_piece(mode: str, tmp_path: Path) -> None:
     config = config_of(mode=mode, splits=4, device="cuda")
     ranks = ranks_for(config, tmp_path)
-    ranks.devices, ranks.visible_gpus = ("cuda:0",) * len(config.roles), "0"
+    ranks.context = replace(ranks.context, devices=("cuda:0",) * len(config.roles), visible_gpus="0")
     before, gradient = in_one_piece(config)
     method("pipeline")(config, Keeping(ranks, mode))
     after = torch.cat([torch.load(tmp_path / f"{role}.pt", map_location="cpu")[0] for role in config.stage_roles])

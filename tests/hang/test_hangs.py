@@ -1,6 +1,6 @@
 """Three ranks hang in thirteen ways: the hang doctor names rank and cause; without the fault the run completes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.worker.ranks import Ranks
 from engine.trace.layout import NOBODY
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 from tests.hang import hangs
 from tests.patient import ROLES
 
@@ -63,8 +63,8 @@ def preloaded() -> None:
 
 
 def run(hang: Hang, guilty: int, folder: Path, sink: MemorySink) -> Ranks:
-    ranks = Ranks(ROLES, ("cpu",) * 3, 1, 0, folder, sink)
-    ranks.hang_limits, ranks.end_when_hung = HangLimits(1.0, between_s=0.5), True
+    ranks = process_ranks(ROLES, ("cpu",) * 3, 1, 0, folder, sink)
+    ranks.context = replace(ranks.context, hang_limits=HangLimits(1.0, between_s=0.5), end_when_hung=True)
     ranks.run(getattr(hangs, hang.name), guilty, *hang.given())
     return ranks
 

@@ -63,7 +63,7 @@ def test_a_rank_that_does_not_enter_an_average_is_named(patient: Patient, how: i
     assert "trainer1 and trainer3 wait for it" in found.sentence
     if cause == "stuck":
         assert "in halt(), hangs.py:" in found.sentence
-        assert "halt" in (patient.ranks.folder / "hang" / "trainer2.txt").read_text()
+        assert "halt" in (patient.ranks.context.folder / "hang" / "trainer2.txt").read_text()
     assert [kind for kind, _ in patient.sink.events] == ["hung"], "it is recorded once"
 
 
@@ -77,7 +77,7 @@ def test_a_run_that_is_to_end_when_it_hangs_fails_with_the_cause_and_the_stacks(
     assert failure.traceback.startswith("trainer2:\n") and "in halt" in failure.traceback
     assert patient.verdicts()[-1].state == "HUNG", "the page shows it after the end"
     assert [kind for kind, _ in patient.sink.events] == ["hung"]
-    folder = patient.ranks.folder
+    folder = patient.ranks.context.folder
     assert "halt" in (folder / "hang" / "trainer2.txt").read_text()
     assert "in halt" in last_stacks(folder, "trainer2") and last_stacks(folder, "trainer9") == ""
     assert f"all_reduce #{hangs.FAULT_STEP} " in last_collectives(folder, "trainer1").splitlines()[-1]
@@ -97,7 +97,7 @@ def test_a_rank_that_can_writes_its_stacks_without_a_signal(patient: Patient, mo
     monkeypatch.setattr(stacks, "SIGNAL_AFTER_S", 300.0)  # however long a busy machine keeps a rank from its answer
     patient.start(hangs.stop_before_an_average, 1, averaging(), 0)
     hung(patient)
-    files = [patient.ranks.folder / "hang" / f"{role}.txt" for role in ROLES]
+    files = [patient.ranks.context.folder / "hang" / f"{role}.txt" for role in ROLES]
     wait_until(lambda: all("in rank_main" in path.read_text() for path in files), "every rank has answered")
     monkeypatch.setattr(stacks, "SIGNAL_AFTER_S", 0.0)
     seen = len(patient.verdicts())
@@ -114,7 +114,7 @@ def test_the_stacks_of_a_rank_whose_interpreter_lock_is_kept_come_by_a_signal(pa
         lambda: "in keep_the_interpreter_lock(), hang_functions.py" in patient.verdicts()[-1].sentence,
         "its place is known",
     )
-    first, _, _ = (patient.ranks.folder / "hang" / "trainer2.txt").read_text().partition("in rank_main")
+    first, _, _ = (patient.ranks.context.folder / "hang" / "trainer2.txt").read_text().partition("in rank_main")
     assert "stacks.py" not in first, "the signal, before a thread of the rank could run"
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
@@ -26,7 +27,7 @@ from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.transport.rendezvous import meeting_point
 from engine.runtime.worker.ranks import Ranks
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 from tests.nodes import node_functions as functions
 from tests.waiting import wait_until
 
@@ -61,7 +62,7 @@ def ranks(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     """Give ranks of which the last one is on the other node."""
     monkeypatch.setenv(fork_server.SPREAD, "over several nodes")
     with meeting_point("127.0.0.1") as meeting:
-        yield Ranks(
+        yield process_ranks(
             ROLES,
             ("cpu",) * 3,
             1,
@@ -127,11 +128,11 @@ def test_a_lost_agent_loses_its_ranks(ranks: Ranks, agent: subprocess.Popen[byte
 
 
 def test_the_hang_doctor_sees_ranks_on_another_node(ranks: Ranks) -> None:
-    ranks.hang_limits, ranks.end_when_hung = HangLimits(quiet_s=1.0, between_s=0.2), True
+    ranks.context = replace(ranks.context, hang_limits=HangLimits(quiet_s=1.0, between_s=0.2), end_when_hung=True)
     with pytest.raises(RankFailed, match="trainer3"):
         ranks.run(functions.hang, 2)
     assert sink_of(ranks).healths[-1].verdict.rank == "trainer3"
-    stacks = (ranks.folder / "hang" / "trainer3.txt").read_text()
+    stacks = (ranks.context.folder / "hang" / "trainer3.txt").read_text()
     assert "node_functions.py" in stacks
 
 

@@ -11,9 +11,8 @@ from engine.commands.catalogue import add_environment
 from engine.errors import ConfigError, Forbidden
 from engine.home import Home
 from engine.registry import experiment, method
-from engine.runtime.worker.ranks import Ranks
 from engine.store import Store
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 from tests.rl import lab_environments
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -54,7 +53,7 @@ def test_ranks_play_the_environment_of_another_package(home: Home, name: str, en
     add_environment(home, environment, by="ada")
     settings = SMALL[name] | {"environment": environment, "threads_per_rank": 1, "device": "cpu"}
     config, sink = experiment(name).config.check(settings), MemorySink()
-    ranks = Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, home.path, sink)
+    ranks = process_ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, home.path, sink)
     method(name)(config, ranks)
     losses = sink.values("train/loss", 0) if name == "batched_reinforce" else sink.values("train/value_loss", 1)
     assert losses and np.isfinite(losses).all()

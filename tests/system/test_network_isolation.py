@@ -17,7 +17,7 @@ from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.system import network_isolation
 from engine.system.network_isolation import STAYED_OUTSIDE, ListenRule, Network, network_id, rule_of
 from tests import isolation_functions as functions
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 
 pytestmark = pytest.mark.processes
 KINDS = ("rpc", "ring", "group")
@@ -47,7 +47,7 @@ def preloaded() -> None:
 
 def ranks_in(folder: Path) -> tuple[Ranks, MemorySink]:
     sink = MemorySink()
-    return Ranks(ROLES, ("cpu", "cpu"), 1, 0, folder, sink), sink
+    return process_ranks(ROLES, ("cpu", "cpu"), 1, 0, folder, sink), sink
 
 
 @pytest.fixture(scope="module")

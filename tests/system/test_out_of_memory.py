@@ -12,7 +12,7 @@ from engine.doctor.machine import cores_and_memory
 from engine.errors import PeerLost, RankFailed, RunFailed
 from engine.runtime.rank import fork_server, process
 from engine.runtime.rank.process import RankPlan
-from engine.runtime.worker.ranks import Ranks
+from engine.runtime.rank.rank import RunContext
 from engine.system.network_isolation import ListenRule
 from engine.system.out_of_memory import (
     gpu_of,
@@ -25,7 +25,7 @@ from engine.system.out_of_memory import (
 )
 from engine.trace.ring import TraceMemory
 from tests import rank_functions as functions
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 
 LIMITED = (
     r"Out of memory\. Each process is limited to [\d.]+ GB of address space \(ulimit -v\)\. Raise it before "
@@ -100,7 +100,7 @@ def test_the_error_behind_an_error_counts() -> None:
 def test_a_rank_that_meets_its_limit_names_memory_and_the_limit(tmp_path: Path, how: str) -> None:
     fork_server.start()
     with pytest.raises(RankFailed, match=rf"^trainer1 .*{LIMITED if how == 'raise' else 'Out of memory'}"):
-        Ranks(("trainer1",), ("cpu",), 1, 5, tmp_path, MemorySink()).run(functions.take_too_much_memory, how)
+        process_ranks(("trainer1",), ("cpu",), 1, 5, tmp_path, MemorySink()).run(functions.take_too_much_memory, how)
 
 
 FULL = (
@@ -140,24 +140,8 @@ def test_a_gpu_is_named_by_the_machines_number(device: str, visible: str, gpu: s
     ],
 )
 def test_what_a_gpu_lacked_or_lost_is_told_with_rank_gpu_and_cure(error: Exception, sentence: str) -> None:
-    plan = RankPlan(
-        1,
-        "trainer2",
-        2,
-        "cuda:1",
-        1,
-        0,
-        1,
-        Path(),
-        "2,5",
-        torch.zeros(2),
-        TraceMemory(),
-        0.0,
-        None,
-        None,
-        ListenRule(),
-        None,
-    )
+    context = RunContext(("trainer1", "trainer2"), ("cuda:0", "cuda:1"), 1, 0, Path(), visible_gpus="2,5")
+    plan = RankPlan(1, context, torch.zeros(2), TraceMemory(), ListenRule(), None)
     if type(error) is RunFailed:
         error.__cause__ = torch.OutOfMemoryError(FULL)
     assert re.search(sentence, process._sentence(plan, error))

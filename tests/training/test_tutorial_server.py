@@ -8,10 +8,9 @@ from torch import Tensor, nn
 
 from engine.errors import RunFailed
 from engine.experiments.parameter_server.config import ParameterServerConfig
-from engine.recorder import MemoryRecorder
-from engine.runtime.rank.rank import Rank
 from engine.training.tutorial_server import ModuleServer
 from engine.training.workload import RandomImages
+from tests.doubles import lone_rank
 
 ONES = [torch.ones(1, 2)]
 
@@ -37,9 +36,7 @@ def served(folder: Path, batch: int, trainers: int, schedule: str = "constant") 
     )
     events: list[str] = []
     departed = torch.zeros(trainers + 1, dtype=torch.uint8)
-    rank = Rank(
-        0, "ps", trainers + 1, torch.device("cpu"), 0, MemoryRecorder(), folder, lambda name: 0.0, departed=departed
-    )
+    rank = lone_rank(folder, "ps", 0, trainers + 1, departed=departed)
     rank.say = lambda what, detail: events.append(what)
     return ModuleServer(rank, config, TwoWeights("small_resnet", trainers, 1, iterations=4), batch), events
 

@@ -26,7 +26,7 @@ from torch.nn.utils import parameters_to_vector
 
 from engine.museum.exhibit import Outcome, Version
 from engine.recorder import MemoryRecorder
-from engine.runtime.rank.rank import Rank
+from engine.runtime.rank.rank import Rank, RunContext
 from engine.runtime.transport import rpc_group
 
 STEPS, PATIENCE_S, STEP_SIZE = 12, 20.0, 0.05
@@ -50,7 +50,7 @@ def measure(seed: int, stepper: Version) -> Outcome:
     images, targets = torch.randn(32, 16, generator=torch.Generator().manual_seed(seed)), torch.eye(4).repeat(8, 1)
     before = parameters_to_vector(net.parameters()).detach().clone()
     with TemporaryDirectory(prefix="parallab-") as folder:
-        master = Rank(0, "master", 1, torch.device("cpu"), seed, MemoryRecorder(), Path(folder), lambda name: 0.0)
+        master = Rank(0, RunContext(("master",), ("cpu",), 1, seed, Path(folder)), MemoryRecorder(), lambda name: 0.0)
         with rpc_group.joined(master, PATIENCE_S):
             step = stepper(net)
             for number in range(1, STEPS + 1):

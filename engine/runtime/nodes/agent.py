@@ -128,7 +128,13 @@ class NodeAgent:
         gpus = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
         plan: RankPlan = loads(message.plan, self._flags)
         device = f"cuda:{len(self._ranks) % len(gpus)}" if gpus and plan.device.startswith("cuda") else plan.device
-        plan = replace(plan, visible_gpus=",".join(gpus), device=device, interface=self._interface, parent_pid=None)
+        here = replace(
+            plan.context,
+            devices=[device] * len(plan.context.devices),
+            visible_gpus=",".join(gpus),
+            interface=self._interface,
+        )
+        plan = replace(plan, context=here, parent_pid=None)
         ours, theirs = context.Pipe()
         process = context.Process(target=rank_main, args=(plan, theirs, *self._shared), name=plan.role)
         try:

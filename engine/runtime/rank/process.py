@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from engine.hang.stacks import record_collectives, write_collectives, write_stac
 from engine.home import DATA
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.channel_recorder import ChannelRecorder, Done, Failed, Go, Hello, Meeting, Message, Said
-from engine.runtime.rank.rank import Rank
+from engine.runtime.rank.rank import Rank, RunContext
 from engine.seeding import DROPOUT, seed_of
 from engine.system.network_isolation import ListenRule, join, obey
 from engine.system.out_of_memory import gpu_failure, gpu_met, gpu_of, limit_met, memory_cause, words_of
@@ -43,31 +42,20 @@ class RankPlan:
     """The worker's settings for one rank, fixed before it starts."""
 
     index: int
-    role: str
-    world: int
-    device: str
-    threads: int
-    seed: int
-    place: int
-    folder: Path
-    visible_gpus: str
+    context: RunContext
     departed: torch.Tensor
     trace: TraceMemory
-    time_before_s: float
-    resume_from: Path | None
-    data_folder: str | None
-    """The data folder, if the worker's environment names one: a fork server that started earlier may have another one.
-    """
     listening: ListenRule
     parent_pid: int | None
     """The worker, if it is the direct parent (spawn); None under a fork server, which dies with the worker."""
-    interface: str = "lo"
-    """The network interface that the ranks' connections use."""
-    meeting_point: tuple[str, int] | None = None
-    """Address of the store at which ranks on several nodes meet; None if they are all on one, and meet through files.
-    """
-    run: str = ""
-    """Random id of the run."""
+
+    @property
+    def role(self) -> str:
+        return self.context.roles[self.index]
+
+    @property
+    def device(self) -> str:
+        return self.context.devices[self.index]
 
 
 def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None], shared: tuple[Any, ...]) -> None:
@@ -89,22 +77,12 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
     recorder = ChannelRecorder(send, trace=TraceWriter(plan.trace.memory), write_stacks=write_stacks)
     rank = Rank(
         plan.index,
-        plan.role,
-        plan.world,
-        torch.device(plan.device),
-        plan.seed,
+        plan.context,
         recorder,
-        plan.folder,
         meet,
-        lambda zero: recorder.start(zero, plan.time_before_s),
+        lambda zero: recorder.start(zero, plan.context.time_before_s),
         departed=plan.departed,
         say=lambda kind, detail: send(Said(kind, detail)),
-        resume_from=plan.resume_from,
-        place=plan.place,
-        interface=plan.interface,
-        meeting_point=plan.meeting_point,
-        time_before_s=plan.time_before_s,
-        run=plan.run,
         tell_saved=send,
     )
     try:
@@ -138,7 +116,7 @@ def _is_echo(error: BaseException) -> bool:
 
 
 def _sentence(plan: RankPlan, error: BaseException) -> str:
-    words, gpu = words_of(error), gpu_of(plan.device, plan.visible_gpus)
+    words, gpu = words_of(error), gpu_of(plan.device, plan.context.visible_gpus)
     if isinstance(error, EngineError):
         return f"{error}{limit_met(words)}{'' if isinstance(error, PeerLost) else gpu_met(words, gpu)}"
     if failure := gpu_failure(words, gpu):
@@ -155,7 +133,8 @@ def _settle(plan: RankPlan) -> Callable[[], None]:
     obey(plan.listening)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    log = os.open(plan.folder / "logs" / f"{plan.role}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    run = plan.context
+    log = os.open(run.folder / "logs" / f"{plan.role}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
     os.close(log)
@@ -163,19 +142,19 @@ def _settle(plan: RankPlan) -> Callable[[], None]:
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     _hide_deprecations()
     record_collectives()
-    write_stacks = write_stacks_on_signal(plan.folder, plan.role)
-    os.environ["CUDA_VISIBLE_DEVICES"] = plan.visible_gpus
-    if plan.data_folder:
-        os.environ[DATA] = plan.data_folder
-    torch.set_num_threads(plan.threads)
-    drawn = seed_of(plan.seed, DROPOUT, plan.place)
+    write_stacks = write_stacks_on_signal(run.folder, plan.role)
+    os.environ["CUDA_VISIBLE_DEVICES"] = run.visible_gpus
+    if run.data_folder:
+        os.environ[DATA] = run.data_folder
+    torch.set_num_threads(run.threads_of(plan.index))
+    drawn = seed_of(run.seed, DROPOUT, run.place_of(plan.index))
     torch.manual_seed(drawn)
     random.seed(drawn)
     np.random.seed(drawn % 2**32)
 
     def write_evidence() -> None:
         write_stacks()
-        write_collectives(plan.folder, plan.role)
+        write_collectives(run.folder, plan.role)
 
     return write_evidence
 

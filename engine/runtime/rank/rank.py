@@ -1,24 +1,97 @@
-"""A rank as a method sees it.
+"""A run as its worker and its ranks know it, and a rank as a method sees it.
 
 A rank never opens the database; everything it reports goes through its own channel to the worker.
 """
 
 import fcntl
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 
+from engine.config import Config
 from engine.data.tensors import finish
+from engine.hang.watch import HangLimits
+from engine.home import DATA
 from engine.recorder import Recorder
-from engine.seeding import seed_of
+from engine.registry import server_roles
+from engine.seeding import place_of, seed_of
 from engine.system.checkpoint_state import publish
 from engine.system.run_files import LOCK_SUFFIX
 from engine.trace.layout import EVERYBODY
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What the worker knows of its run from the start: made once, and passed as one object to the monitors and to each
+    rank.
+    """
+
+    roles: Sequence[str]
+    devices: Sequence[str]
+    threads: int
+    """Threads of each rank that trains; servers have one."""
+    seed: int
+    folder: Path
+    """The run's folder."""
+    start_method: Literal["forkserver", "spawn"] = "forkserver"
+    servers: Collection[str] = field(default_factory=server_roles)
+    """The roles that serve the others; by default those of all experiments."""
+    visible_gpus: str = ""
+    """The run's GPUs, as CUDA_VISIBLE_DEVICES names them."""
+    began: float = field(default_factory=time.monotonic)
+    """The time (monotonic, s) at which the worker accepted the run; start-up counts from here."""
+    resume_from: Path | None = None
+    """The checkpoint that this run resumes."""
+    time_before_s: float = 0.0
+    """The training time of the checkpoint; a resumed run's points count from there."""
+    uid: str = ""
+    """Random id of the run, which its checkpoints name."""
+    data_folder: str | None = field(default_factory=lambda: os.environ.get(DATA))
+    """The data folder, if not the home's: a fork server that started earlier may have another one."""
+    host_network_refused: str = ""
+    """Why ranks may not listen on the machine's network if they can't have their own; empty if they may."""
+    end_when_hung: bool = False
+    """Whether the run fails when the hang doctor finds that no rank continues."""
+    hang_limits: HangLimits | None = None
+    """When a rank counts as standing still; None for the usual limits."""
+    interface: str = "lo"
+    """Network interface of the connections between ranks."""
+    meeting_point: tuple[str, int] | None = None
+    """Address of the store at which ranks on several nodes meet; None if they are all on one, and meet through files.
+    """
+
+    @classmethod
+    def of(cls, config: Config, folder: Path, gpus: Sequence[str], **known: Any) -> "RunContext":
+        """Return the context of a run of these settings; its ranks are placed round-robin over the GPUs, or all on the
+        CPU without any.
+        """
+        count, every = min(len(gpus), config.max_gpus), range(len(config.roles))
+        devices = [f"cuda:{index % count}" if count else "cpu" for index in every]
+        return cls(
+            config.roles,
+            ["mps" for _ in every] if config.device == "mps" else devices,
+            config.threads(),
+            config.seed,
+            folder,
+            config.start_method,
+            config.server_roles,
+            ",".join(gpus),
+            **known,
+        )
+
+    def threads_of(self, index: int) -> int:
+        """Return the number of threads of a rank."""
+        return 1 if self.roles[index] in self.servers else self.threads
+
+    def place_of(self, index: int) -> int:
+        """Return a rank's index in its random streams (engine/seeding.py)."""
+        return place_of(index, self.roles, self.servers)
 
 
 class Meetings(Protocol):
@@ -38,17 +111,13 @@ class Saved:
 
 @dataclass
 class Rank:
-    """The first argument of a method's function in each process."""
+    """The first argument of a method's function in each process; torch, NumPy and random are already seeded with this
+    rank's dropout stream.
+    """
 
     index: int
-    role: str
-    world: int
-    device: torch.device
-    seed: int
-    """The config's seed; torch, NumPy and random are already seeded with this rank's dropout stream."""
+    context: RunContext
     recorder: Recorder
-    folder: Path
-    """The run's folder."""
     meet: Meetings
     start: Callable[[float], None] = lambda zero: None
     """Starts the recorder's clock."""
@@ -58,20 +127,17 @@ class Rank:
     """uint8 [world] in shared memory: the worker sets the entry of a lost rank while the others continue."""
     say: Callable[[str, str], None] = lambda kind, detail: None
     """Adds to the run's events: a short event name and a sentence."""
-    resume_from: Path | None = None
-    """The checkpoint that this run resumes."""
-    place: int = 0
-    """This rank's index in its random streams (engine/seeding.py)."""
-    interface: str = "lo"
-    """The network interface of connections between ranks."""
-    meeting_point: tuple[str, int] | None = None
-    """Address of the store at which the ranks meet; None if they are all on one node, and meet through files."""
-    time_before_s: float = 0.0
-    """Training time of the checkpoint that this run resumes."""
-    run: str = ""
-    """Random id of the run, which its checkpoints name."""
     tell_saved: Callable[[Saved], None] | None = None
     """Tells the worker of a checkpoint; without a worker, it is published at once."""
+
+    def __post_init__(self) -> None:
+        self.role = self.context.roles[self.index]
+        self.world = len(self.context.roles)
+        self.device = torch.device(self.context.devices[self.index])
+        self.folder = self.context.folder
+        self.resume_from = self.context.resume_from
+        self.time_before_s = self.context.time_before_s
+        self.meeting_point = self.context.meeting_point
 
     def publish(self, saved: Saved) -> None:
         """Make a checkpoint the run's last one, once all points that it includes are stored."""
@@ -82,7 +148,7 @@ class Rank:
 
     def seed_of(self, stream: int, *further: int) -> int:
         """Return the seed of one of this rank's own streams."""
-        return seed_of(self.seed, stream, self.place, *further)
+        return seed_of(self.context.seed, stream, self.context.place_of(self.index), *further)
 
     def ready(self) -> float:
         """Report that this rank is ready and wait until all are; execution time and phases count from here. Call once.

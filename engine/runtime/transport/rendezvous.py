@@ -38,7 +38,7 @@ def address(rank: Rank, name: str) -> str:
 def use_interface(rank: Rank) -> None:
     """Let torch's connections of this process use the ranks' network interface."""
     for library in ("TP", "GLOO", "NCCL"):
-        os.environ[f"{library}_SOCKET_IFNAME"] = rank.interface
+        os.environ[f"{library}_SOCKET_IFNAME"] = rank.context.interface
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class Checkpoints:
             return False
         self._count += 1
         path = self._rank.folder / PARTS.replace("*", str(self._count))
-        position = asdict(Checkpoint(step, passes, time_s, now(), dict(steps), self._rank.run))
+        position = asdict(Checkpoint(step, passes, time_s, now(), dict(steps), self._rank.context.uid))
         with self._rank.recorder.operation("other", "checkpoint"), path.open("wb") as file:
             torch.save({**state, POSITION: position}, file)
             file.flush()

@@ -6,16 +6,16 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from engine.config import Config
 from engine.data.added_files import files_used
 from engine.errors import EngineError, RankFailed
-from engine.home import DATA, Home
+from engine.home import Home
 from engine.registry import experiment, method
 from engine.runtime.nodes.node import Node
+from engine.runtime.rank.rank import RunContext
 from engine.runtime.usage import Disturbance
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import Sink
@@ -41,32 +41,20 @@ ONE_NODE = NodeSetting((), None, "lo")
 
 @dataclass
 class Execution:
-    """One run and its surroundings; `ranks` is there once they could be set up."""
+    """One run in its worker; `ranks` is there once they could be set up."""
 
     experiment: str
     settings: Mapping[str, Any]
-    folder: Path
-    """The run's folder."""
     home: Home
     """The home, for data sets and the cache of their checksums."""
     sink: Sink
     switch: StopSwitch
-    began: float
-    """The time (monotonic, s) at which the worker accepted the run."""
-    note: Callable[[str, Any], None]
-    """Adds to the run's environment."""
     disturbance: Disturbance
-    gpus: tuple[str, ...] = ()
-    """The run's GPUs, as CUDA_VISIBLE_DEVICES names them."""
-    data_folder: str | None = None
-    host_network_refused: str = ""
-    end_when_hung: bool = False
-    resumed: Callable[[], tuple[Path | None, float]] = lambda: (None, 0.0)
-    """Returns the checkpoint to resume from, and the training time up to it."""
+    prepared: Callable[[Config], RunContext]
+    """Makes the run's context, with the checkpoint to resume from."""
     further_nodes: Callable[[], AbstractContextManager[NodeSetting]] | None = None
     """Opens the connection with further nodes; None for a run on one."""
-    run_uid: str = ""
-    """Random id of the run, which its checkpoints name."""
+    began: float = field(default_factory=time.monotonic)
     ranks: Ranks | None = field(default=None, init=False)
 
     def run(self) -> None:
@@ -75,33 +63,14 @@ class Execution:
         if self.switch.requested:
             raise StopRequested("The run was asked to stop.")
         config = experiment(self.experiment).config.check(self.settings)
-        visible = ",".join(self.gpus)
-        os.environ["CUDA_VISIBLE_DEVICES"] = visible
-        if self.data_folder:
-            os.environ[DATA] = self.data_folder  # the ranks get it by their plans: the fork server has started
-        self.ranks = Ranks(
-            config.roles,
-            _devices(config, len(self.gpus)),
-            config.threads(),
-            config.seed,
-            self.folder,
-            self.sink,
-            config.start_method,
-            visible,
-            self.switch.is_requested,
-            self.began,
-            *self.resumed(),
-            self.host_network_refused,
-            config.server_roles,
-            self.disturbance,
-            end_when_hung=self.end_when_hung,
-            run_uid=self.run_uid,
-        )
-        places = [f"{role} on {device}" for role, device in zip(config.roles, self.ranks.devices, strict=True)]
+        context = self.prepared(config)
+        os.environ["CUDA_VISIBLE_DEVICES"] = context.visible_gpus
+        places = [f"{role} on {device}" for role, device in zip(context.roles, context.devices, strict=True)]
         log.info("%s, seed %s, ranks: %s.", self.experiment, config.seed, ", ".join(places))
         noted = self._note_data(config)
-        with self.further_nodes() if self.further_nodes else nullcontext(ONE_NODE) as found:
-            self.ranks.nodes, self.ranks.meeting_point, self.ranks.interface = found
+        with self.further_nodes() if self.further_nodes else nullcontext(ONE_NODE) as (nodes, meeting_point, interface):
+            context = replace(context, meeting_point=meeting_point, interface=interface)
+            self.ranks = Ranks(context, self.sink, self.disturbance, self.switch.is_requested, nodes)
             method(self.experiment)(config, self.ranks)
         if not noted:  # it was downloaded meanwhile
             self._note_data(config)
@@ -145,13 +114,5 @@ class Execution:
         """Record the files that the run is trained on; False if they don't exist yet."""
         if config.trains_on is None or not (files := files_used(config.trains_on, self.home)):
             return False
-        self.note("data_files", dict(files))
+        self.sink.note("data_files", dict(files))
         return True
-
-
-def _devices(config: Config, gpus: int) -> list[str]:
-    """Place ranks round-robin over the run's GPUs, or all on the CPU if it has none."""
-    count = min(gpus, config.max_gpus)
-    if config.device == "mps":
-        return ["mps"] * len(config.roles)
-    return [f"cuda:{index % count}" if count else "cpu" for index in range(len(config.roles))]

@@ -14,17 +14,16 @@ from torch import Tensor
 
 from engine.errors import RankFailed, StoreBusy, StoreFull
 from engine.hang.rules import collective_cause
-from engine.hang.watch import HangLimits, HangWatch, WatchedRank
+from engine.hang.watch import HangWatch, WatchedRank
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.channel_recorder import Done, Failed, Flush, Go, Hello, Meeting, Said
-from engine.runtime.rank.rank import Saved
+from engine.runtime.rank.rank import RunContext, Saved
 from engine.runtime.usage import Disturbance
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.run_progress import RunProgress
 from engine.runtime.worker.sink import Sink, retry_while_busy
 from engine.runtime.worker.stop_request import StopRequested
 from engine.store.timestamps import now
-from engine.system.machine import machine
 from engine.system.out_of_memory import kernel_kills, kill_cause, memory_cause
 from engine.system.processes import describe_exit
 from engine.trace.health import Verdict
@@ -48,33 +47,27 @@ class RankMonitor:
     def __init__(
         self,
         members: Sequence[RankHandle],
+        context: RunContext,
         sink: Sink,
-        folder: Path,
-        began: float,
+        disturbance: Disturbance,
         stop_requested: Callable[[], bool],
         departed: Tensor,
         expendable: Collection[str] = (),
-        time_before_s: float = 0.0,
-        disturbance: Disturbance | None = None,
-        hang_limits: HangLimits | None = None,
-        end_when_hung: bool = False,
     ) -> None:
         self.members = members
+        self.context = context
         self.sink = sink
-        self.folder = folder
         self.stop_requested = stop_requested
         self.departed = departed
         self.expendable = expendable
         self.outstayed_since: float | None = None
         self.unsent: list[Callable[[], None]] = []
         """Events and standstills that are not recorded yet: the store may be busy or full."""
-        self.hang = HangWatch([self._watched(member) for member in members], folder, self._tell_standstill, hang_limits)
-        self.end_when_hung = end_when_hung
+        watched = [self._watched(member) for member in members]
+        self.hang = HangWatch(watched, context.folder, self._tell_standstill, context.hang_limits)
         self.health_at, self.told = 0.0, Verdict("STARTING")
         self.kernel_kills = kernel_kills()
-        self.progress = RunProgress(
-            members, sink, folder, began, time_before_s, disturbance or Disturbance(1, machine().core_ids)
-        )
+        self.progress = RunProgress(members, context, sink, disturbance)
 
     def until_done(self) -> None:
         """Return when all ranks are done; raise the first failure or StopRequested."""
@@ -131,7 +124,7 @@ class RankMonitor:
             self.health_at, self.told = at, health.verdict
             with suppress(StoreBusy, StoreFull):
                 self.sink.health(health)
-        if health and health.verdict.state == "HUNG" and self.end_when_hung:
+        if health and health.verdict.state == "HUNG" and self.context.end_when_hung:
             role = health.verdict.rank
             raise RankFailed(role, f"{health.verdict.sentence} {ENDED}", self.hang.stacks_of(role))
 
@@ -224,7 +217,7 @@ class RankMonitor:
             self.departed[member.plan.index] = 1
             self._tell("rank lost", f"{sentence} The other ranks continue.")
             return
-        last_words = _tail(self.folder / "logs" / f"{member.role}.log")
+        last_words = _tail(self.context.folder / "logs" / f"{member.role}.log")
         cause = memory_cause(last_words) or collective_cause(last_words)
         if not cause and code == -signal.SIGKILL and not member.remote:
             cause = kill_cause(self.kernel_kills, kernel_kills())

@@ -6,13 +6,12 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from statistics import fmean
 
 from engine.errors import StoreBusy, StoreFull
 from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, MOST_EPISODES, WINDOW, rate_of, throughput
 from engine.recorder import Point, Span
-from engine.runtime.rank.rank import Saved
+from engine.runtime.rank.rank import RunContext, Saved
 from engine.runtime.usage import Disturbance, Telemetry
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.sink import PATIENCE_S, Sink, retry_while_busy
@@ -41,21 +40,17 @@ class RunProgress:
     def __init__(
         self,
         members: Sequence[RankHandle],
+        context: RunContext,
         sink: Sink,
-        folder: Path,
-        began: float,
-        time_before_s: float,
         disturbance: Disturbance,
     ) -> None:
         self.members = members
+        self.context = context
         self.sink = sink
-        self.folder = folder
-        self.began = began
-        self.time_before_s = time_before_s
         self.telemetry = Telemetry([member.pid for member in members if not member.remote])
         self.disturbance = disturbance
         self.traces = TraceCollector([member.trace for member in members])
-        self.learning = LearningFigures(resumed=time_before_s > 0)
+        self.learning = LearningFigures(resumed=context.time_before_s > 0)
         self.zero: float | None = None
         """The time (monotonic, s) at which all ranks were ready."""
         self.execution_time_s: float | None = None
@@ -70,7 +65,7 @@ class RunProgress:
         """Record that all ranks have been ready since that time."""
         self.zero = zero
         self.traces.begin(zero)
-        retry_while_busy(lambda: self.sink.running(zero - self.began))
+        retry_while_busy(lambda: self.sink.running(zero - self.context.began))
 
     def write_if_due(self) -> None:
         """Write if the heartbeat is due, or the first step has just arrived."""
@@ -122,7 +117,7 @@ class RunProgress:
                 self._publish_checkpoints()
             self.sink.ranks([member.row() for member in self.members])
             if programs:
-                self.sink.other_programs(programs)
+                self.sink.note("other_programs", [[*each] for each in programs])
         except (StoreBusy, StoreFull) as error:
             # Records are kept here and written with the next batch: a busy database or a full disk costs time,
             # not points.
@@ -155,12 +150,13 @@ class RunProgress:
         ready = [saved for saved in self.checkpoints if self._is_stored(saved, final)]
         waiting = self.checkpoints[self.checkpoints.index(ready[-1]) + 1 :] if ready else self.checkpoints
         kept = [] if final else waiting if len(waiting) < 2 else [waiting[0], waiting[-1]]
+        folder = self.context.folder
         try:
             if ready:
                 self.sink.sync()
-                publish(self.folder, ready[-1].name)
+                publish(folder, ready[-1].name)
             names = {saved.name for saved in kept}
-            for path in self.folder.glob(PARTS) if final else [self.folder / saved.name for saved in self.checkpoints]:
+            for path in folder.glob(PARTS) if final else [folder / saved.name for saved in self.checkpoints]:
                 if path.name not in names:
                     path.unlink(missing_ok=True)
         except OSError as error:
@@ -184,7 +180,7 @@ class RunProgress:
         """Compute the execution time, now that all ranks are done."""
         ends = [member.done_at for member in self.members if member.done_at is not None]
         if self.zero is not None and ends:
-            self.execution_time_s = max(ends) - self.zero + self.time_before_s
+            self.execution_time_s = max(ends) - self.zero + self.context.time_before_s
 
     def _spans(self, picked: TraceChunk | None) -> list[Span]:
         """Return picked operations as spans of a pipeline."""
@@ -206,7 +202,7 @@ class RunProgress:
     def _trim_logs(self) -> None:
         for role in ("worker", *(member.role for member in self.members)):
             try:
-                trim(self.folder / "logs" / f"{role}.log")
+                trim(self.context.folder / "logs" / f"{role}.log")
             except OSError as error:
                 log.warning("the log of %s can't be trimmed: %s", role, error)
 
@@ -223,11 +219,12 @@ class RunProgress:
         """Return the run's own numbers: throughput so far, and at the end the times and the points dropped."""
         if self.zero is None:
             return []
+        before_s = self.context.time_before_s
         elapsed = self.execution_time_s or (
-            max((member.latest.progress_at for member in self.members), default=0.0) - self.zero + self.time_before_s
+            max((member.latest.progress_at for member in self.members), default=0.0) - self.zero + before_s
         )
         passes = max((member.passes for member in self.members if member.passes is not None), default=None)
-        here = time.monotonic() - self.zero + self.time_before_s
+        here = time.monotonic() - self.zero + before_s
         points = []
         if due and elapsed > 0 and (rate := throughput(done, elapsed)):
             points.append(Point(rate_of(unit), done, rate, here, passes))
@@ -238,7 +235,7 @@ class RunProgress:
         if final:
             if self.execution_time_s is not None:
                 points.append(Point("perf/execution_time_s", done, self.execution_time_s, here, passes))
-            points.append(Point("perf/startup_time_s", done, self.zero - self.began, here, passes))
+            points.append(Point("perf/startup_time_s", done, self.zero - self.context.began, here, passes))
             points.append(
                 Point("perf/points_dropped", done, sum(member.latest.dropped for member in self.members), here, passes)
             )

@@ -3,13 +3,12 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from engine.errors import StoreBusy, StoreFull
 from engine.recorder import Point
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
-from engine.system.network_isolation import Network
 from engine.trace.health import Health
 from engine.trace.layout import TraceWindow
 
@@ -23,8 +22,8 @@ class Sink(Protocol):
     def ranks(self, rows: Sequence[RankRow]) -> None:
         """Report the state of each rank."""
 
-    def network(self, network: Network) -> None:
-        """Report the network that the ranks listen on."""
+    def note(self, name: str, value: Any) -> None:
+        """Add to the run's environment; `value` is plain JSON."""
 
     def running(self, startup_time_s: float) -> None:
         """Report that all ranks are ready."""
@@ -38,9 +37,6 @@ class Sink(Protocol):
         windows: Sequence[TraceWindow],
     ) -> None:
         """Store ranks' records, the run's own points, its progress, the machine's numbers and windows of the trace."""
-
-    def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
-        """Report the programs that ran beside the run, with the cores that each used on average."""
 
     def trace_requests(self) -> list[float]:
         """Return the new requests to store all operations, each for so many seconds."""
@@ -77,8 +73,8 @@ class StoreSink:
         if old := [row for row in rows if row not in new]:
             self._store.worker.update_ranks(self._run_id, old)
 
-    def network(self, network: Network) -> None:
-        self._store.worker.note_environment(self._run_id, "network", network.level)
+    def note(self, name: str, value: Any) -> None:
+        self._store.worker.note_environment(self._run_id, name, value)
 
     def running(self, startup_time_s: float) -> None:
         self._store.worker.mark_running(self._run_id, startup_time_s)
@@ -94,9 +90,6 @@ class StoreSink:
         self._store.worker.write(
             self._run_id, batches, run_points=run_points, progress=progress, samples=samples, windows=windows
         )
-
-    def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
-        self._store.worker.note_environment(self._run_id, "other_programs", [[*each] for each in programs])
 
     def trace_requests(self) -> list[float]:
         found = self._store.read.traces.requests(self._run_id, self._seen_request)

@@ -15,12 +15,14 @@ from pathlib import Path
 
 from engine import __version__
 from engine.analysis.result import ranked
+from engine.config import Config
 from engine.data.sets import preload
 from engine.errors import StoreGone
-from engine.home import Home
+from engine.home import DATA, Home
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.affinity import bind_session
 from engine.runtime.rank.fork_server import run_is_waiting
+from engine.runtime.rank.rank import RunContext
 from engine.runtime.usage import Disturbance
 from engine.runtime.worker.environment import environment, is_replaced, told_of_replacement, version_on_disk
 from engine.runtime.worker.execution import Execution
@@ -103,22 +105,25 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
     store.worker.add_log(run_id, "worker", "logs/worker.log")
     if run.cores and not run.terms.oversubscribe:
         bind_session(run.cores)
+    if run.data_folder:
+        os.environ[DATA] = run.data_folder  # the ranks get it by their context: the fork server has started
+
+    def prepared(config: Config) -> RunContext:
+        resume_from = go_on_from_parent(store, run, folder)
+        return RunContext.of(
+            config,
+            folder,
+            [str(gpu) for gpu in run.gpus],
+            began=began,
+            resume_from=resume_from,
+            time_before_s=store.read.runs.one(run_id).time_before_s,
+            uid=run.uid,
+            host_network_refused=store.read.quotas.why_no_listening("host"),
+            end_when_hung=run.terms.end_when_hung,
+        )
+
     execution = Execution(
-        run.experiment,
-        run.config,
-        folder,
-        store.db.home,
-        StoreSink(store, run.id),
-        switch,
-        began,
-        lambda name, value: store.worker.note_environment(run.id, name, value),
-        _disturbance(run),
-        tuple(map(str, run.gpus)),
-        run.data_folder,
-        store.read.quotas.why_no_listening("host"),
-        run.terms.end_when_hung,
-        lambda: _resumed(run, folder, store),
-        run_uid=run.uid,
+        run.experiment, run.config, home, StoreSink(store, run_id), switch, _disturbance(run), prepared, began=began
     )
     status, cause, error = execution.outcome(lambda: _stopped(store.read.runs.one(run_id)))
     if status == "failed" and (now := store.read.runs.one(run_id)).stop_requested_by:
@@ -139,12 +144,6 @@ def _disturbance(run: Run) -> Disturbance:
     if run.cores and not run.terms.oversubscribe:
         return Disturbance(len(run.cores), run.cores)
     return Disturbance(max(1, run.demand.cores), machine().core_ids)
-
-
-def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
-    """Copy the curves of the run that this one resumes; return its checkpoint and the training time up to it."""
-    path = go_on_from_parent(store, run, folder)
-    return path, store.read.runs.one(run.id).time_before_s
 
 
 def _stopped(run: Run) -> tuple[Status, str, str]:

@@ -19,8 +19,8 @@ from engine.experiments.batched_reinforce.reinforce import Agent, AgentService
 from engine.registry import method
 from engine.rl.kinds import kind_of
 from engine.runtime.transport.request_reply import Answer, Exchange, Request
-from engine.runtime.worker.ranks import Rank, Ranks
-from tests.doubles import LocalRanks, MemorySink
+from engine.runtime.worker.ranks import Rank
+from tests.doubles import LocalRanks, MemorySink, process_ranks
 from tests.experiments.batched_reinforce import reinforce_functions as functions
 from tests.experiments.grids import grid
 from tests.rank_functions import in_each_case
@@ -47,7 +47,7 @@ def config_of(**changes: Any) -> BatchedReinforceConfig:
 
 def run_of(config: BatchedReinforceConfig, folder: Path) -> MemorySink:
     sink = MemorySink()
-    ranks = Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, sink)
+    ranks = process_ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, sink)
     method("batched_reinforce")(config, ranks)
     return sink
 
@@ -171,7 +171,9 @@ def test_the_transport_does_not_change_what_one_observer_learns(tmp_path: Path) 
     configs = [config_of(observers=1, mode=mode, transport=transport) for mode in MODES for transport in TRANSPORTS]
     cases = [(config, exchange_of(config)) for config in configs]
     sink = MemorySink()
-    Ranks(("agent", "observer1"), ("cpu",) * 2, 1, 5, tmp_path, sink).run(in_each_case, functions.run_seeded, cases)
+    process_ranks(("agent", "observer1"), ("cpu",) * 2, 1, 5, tmp_path, sink).run(
+        in_each_case, functions.run_seeded, cases
+    )
     losses, returns = sink.values("train/loss", 0), sink.values("charts/episodic_return", 1)
     assert len(losses) == 4 * 2 and losses == losses[:2] * 4 and returns == returns[: len(returns) // 4] * 4
     assert returns
@@ -182,7 +184,7 @@ def test_the_transport_does_not_change_what_one_observer_learns(tmp_path: Path) 
 def test_the_tutorial_variant_plays_and_learns_too(tmp_path: Path, mode: str) -> None:
     config = config_of(mode=mode, variant="tutorial", start_method="spawn", envs_per_observer=1)
     sink = MemorySink()
-    ranks = Ranks(config.roles, ("cpu",) * 4, 1, config.seed, tmp_path, sink, start_method="forkserver")
+    ranks = process_ranks(config.roles, ("cpu",) * 4, 1, config.seed, tmp_path, sink, start_method="forkserver")
     method("batched_reinforce")(config, ranks)
     assert sink.progress[:2] == (3 * 2 * 40,) * 2
     assert len(sink.values("charts/first_length", 0)) == 2
@@ -247,7 +249,7 @@ def exchange_of(config: BatchedReinforceConfig) -> Exchange:
 
 def fall(config: BatchedReinforceConfig, folder: Path, how: str) -> None:
     """Run with an observer whose environment breaks in its eleventh step."""
-    ranks = Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, MemorySink())
+    ranks = process_ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, MemorySink())
     ranks.run(functions.run_and_break, config, exchange_of(config), how)
 
 

@@ -7,7 +7,7 @@ from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.shared_state import SharedState
 from engine.rl.kinds import kind_of
 from engine.runtime.worker.ranks import Ranks
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 
 SMALL: dict[str, Any] = {
     "collectors": 3,
@@ -30,7 +30,7 @@ def config_of(**changes: Any) -> DppoConfig:
 
 def ranks_of(config: DppoConfig, folder: Path) -> tuple[Ranks, MemorySink]:
     sink = MemorySink()
-    return Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, sink), sink
+    return process_ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, sink), sink
 
 
 def board_of(config: DppoConfig) -> SharedState:

@@ -23,9 +23,9 @@ from engine.recorder import MemoryRecorder
 from engine.registry import method
 from engine.rl.kinds import kind_of
 from engine.runtime.rank.rank import FileLock
-from engine.runtime.worker.ranks import Ranks, StopRequested
+from engine.runtime.worker.ranks import StopRequested
 from engine.system.processes import identity
-from tests.doubles import LocalRanks, MemorySink
+from tests.doubles import LocalRanks, MemorySink, process_ranks
 from tests.experiments.dppo import dppo_functions as functions
 from tests.experiments.dppo.dppo_runs import board_of, config_of, ranks_of
 from tests.experiments.grids import grid
@@ -42,7 +42,7 @@ MODES = ("bounded_queue", "update_locked", "reader_writer", "unlocked")
 def test_weights_are_taken_whole_while_another_process_publishes(tmp_path: Path) -> None:
     config = config_of()
     board, torn = board_of(config), torch.zeros(2, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-    ranks = Ranks(("writer", "reader"), ("cpu", "cpu"), 1, 0, tmp_path, MemorySink())
+    ranks = process_ranks(("writer", "reader"), ("cpu", "cpu"), 1, 0, tmp_path, MemorySink())
     ranks.run(functions.publish_and_take, board, torn, 3000)
     taken, halves = torn.tolist()
     assert taken > 0 and halves == 0

@@ -14,8 +14,7 @@ from engine.data.nets import FlatSgd
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.optimizers import Change, OverwriteSampler, SampledSgd
 from engine.registry import method
-from engine.runtime.worker.ranks import Ranks
-from tests.doubles import LocalRanks, MemorySink
+from tests.doubles import LocalRanks, MemorySink, process_ranks
 from tests.experiments import trainer_functions
 
 NET: dict[str, Any] = {"dataset": "digits", "epochs": 2, "batch_size": 100, "learning_rate": 0.05, "momentum": 0.9}
@@ -123,7 +122,7 @@ def test_the_sampled_step_is_the_plain_one_bit_for_bit(size: int) -> None:
 @pytest.mark.processes
 def test_two_processes_that_write_the_same_weights_see_each_other(tmp_path: Path) -> None:
     weights, seen = torch.zeros(200_000).share_memory_(), torch.zeros(2).share_memory_()
-    Ranks(("trainer1", "trainer2"), ("cpu", "cpu"), 1, 0, tmp_path, MemorySink()).run(
+    process_ranks(("trainer1", "trainer2"), ("cpu", "cpu"), 1, 0, tmp_path, MemorySink()).run(
         trainer_functions.write_until_overwritten, weights, seen
     )
     assert float(seen.max()) > 0

@@ -19,8 +19,7 @@ from engine.experiments.hogwild.optimizers import OverwriteSampler, SparseSgd
 from engine.experiments.hogwild.sparse import Indices, delta, omega, rho
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
-from engine.runtime.worker.ranks import Ranks
-from tests.doubles import LocalRanks, MemorySink
+from tests.doubles import LocalRanks, MemorySink, process_ranks
 from tests.experiments import plain_sgd
 from tests.rank_logs import rounds_of
 
@@ -114,7 +113,7 @@ def test_two_processes_learn_without_a_lock(tmp_path: Path) -> None:
         experiment("hogwild").preset("sparse").expects["test/accuracy"],
     )
     sink = MemorySink()
-    method("hogwild")(config, Ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, sink))
+    method("hogwild")(config, process_ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, sink))
     assert sink.values("test/accuracy")[-1] >= promised, "half of them would be right by chance, 95 % at best"
     assert sink.progress == (6 * 20_000, 6 * 20_000, "samples")
     assert list(rounds_of(tmp_path).values()) == [[f"epoch {number} of 3" for number in (1, 2, 3)]] * 2

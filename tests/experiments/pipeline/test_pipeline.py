@@ -23,7 +23,7 @@ from engine.experiments.pipeline.partition import boundaries, loss_of, whole_net
 from engine.recorder import Span
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Ranks
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 from tests.experiments.pipeline import pipeline_functions
 from tests.rank_functions import in_each_case
 from tests.rank_logs import rounds_of
@@ -66,7 +66,7 @@ class Keeping:
 
 
 def ranks_for(config: PipelineConfig, folder: Path) -> Ranks:
-    return Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, MemorySink())
+    return process_ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, MemorySink())
 
 
 def trained(config: PipelineConfig, folder: Path) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from engine.experiments.pipeline.config import PipelineConfig
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.system.processes import identity
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 
 pytestmark = pytest.mark.processes
 MODES = ("gpipe", "1f1b", "rpc", "torch_pipelining")
@@ -40,7 +40,7 @@ def ended(
 ) -> str:
     """Run it, with `watched` asked now and then whether to stop; return what its failure says. Nobody may be left."""
     folder.mkdir(exist_ok=True)
-    ranks = Ranks(config.roles, ("cpu",) * len(config.roles), 1, 0, folder, MemorySink())
+    ranks = process_ranks(config.roles, ("cpu",) * len(config.roles), 1, 0, folder, MemorySink())
     ranks.stop_requested = lambda: watched(ranks)
     with pytest.raises(error) as found:
         method("pipeline")(config, ranks)

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.partition import Stage
 from engine.experiments.pipeline.rpc.stage import ForwardTurns, OpenBackwards, StageService
-from engine.recorder import MemoryRecorder
-from engine.runtime.rank.rank import Rank
+from tests.doubles import lone_rank
 
 
 class Work:
@@ -62,7 +61,7 @@ def test_forwards_go_in_order_whichever_thread_comes_first(tmp_path: Path) -> No
     plain, norm = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
     for each in inputs:
         plain(each)
-    rank = Rank(1, "stage1", 3, torch.device("cpu"), 0, MemoryRecorder(), tmp_path, lambda name: 0.0)
+    rank = lone_rank(tmp_path, "stage1", 1, 3)
     stage = StageService(rank, Stage(config, 0, [norm], rank.device))
     threads = [
         threading.Thread(target=stage.forward, args=(Reference(inputs[number]), number)) for number in (3, 1, 2, 0)
@@ -80,7 +79,7 @@ def test_forwards_go_in_order_whichever_thread_comes_first(tmp_path: Path) -> No
 def test_torch_finds_no_tensor_of_a_stage_to_wait_for(tmp_path: Path) -> None:
     """With GPUs it pickles the stage that a reference names, to find some; a stage holds what can't be pickled."""
     config = PipelineConfig.check({"mode": "rpc"})
-    rank = Rank(1, "stage1", 3, torch.device("cpu"), 0, MemoryRecorder(), tmp_path, lambda name: 0.0)
+    rank = lone_rank(tmp_path, "stage1", 1, 3)
     stage = StageService(rank, Stage(config, 0, [nn.Linear(2, 2)], rank.device))
     assert torch._jit_internal._extract_tensors(stage) == []
 

@@ -26,7 +26,7 @@ from engine.training.flat_net import FlatNet
 from engine.training.server_run import exchange_with_server
 from engine.training.settings import ServerConfig
 from engine.training.workload import Digits, RandomImages
-from tests.doubles import LocalRanks, MemorySink
+from tests.doubles import LocalRanks, MemorySink, process_ranks
 from tests.experiments import plain_sgd
 from tests.experiments.grids import grid
 from tests.experiments.servers import server_functions as functions
@@ -58,7 +58,7 @@ def config_of(name: str, trainers: int, **changes: Any) -> ServerConfig:
 
 def ranks_of(config: ServerConfig, folder: Path, resume_from: Path | None = None) -> tuple[Ranks, MemorySink]:
     sink = MemorySink()
-    return Ranks(
+    return process_ranks(
         config.roles, ("cpu",) * len(config.roles), 1, config.seed, folder, sink, resume_from=resume_from
     ), sink
 

@@ -15,10 +15,9 @@ from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.experiments.async_sgd.method import _AsyncServer
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.experiments.parameter_server.method import _BatchServer
-from engine.recorder import MemoryRecorder
-from engine.runtime.rank.rank import Rank
 from engine.runtime.transport.request_reply import Answer, Request, Respond
 from engine.training.server import FETCH, LEAVE, PUSH, WeightServer
+from tests.doubles import lone_rank
 from tests.experiments.servers.server_functions import Frozen
 
 COMMON: dict[str, Any] = {"dataset": "digits", "learning_rate": 0.5, "momentum": 0.0}
@@ -57,17 +56,7 @@ class Desk:
 def desk(kind: type[WeightServer], config: ParameterServerConfig | AsyncSgdConfig, folder: Path) -> Desk:
     events: list[tuple[str, str]] = []
     departed = torch.zeros(config.trainers + 1, dtype=torch.uint8)
-    rank = Rank(
-        0,
-        "ps",
-        config.trainers + 1,
-        torch.device("cpu"),
-        0,
-        MemoryRecorder(),
-        folder,
-        lambda name: 0.0,
-        departed=departed,
-    )
+    rank = lone_rank(folder, "ps", 0, config.trainers + 1, departed=departed)
     rank.say = lambda what, detail: events.append((what, detail))
     server = kind(rank, config, Frozen(load("digits"), config.trainers, config.batch_size, config.epochs))
     server.state.zero_()

@@ -27,7 +27,7 @@ from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.system.checkpoint_state import last_checkpoint
 from engine.training.workload import partition
-from tests.doubles import LocalRanks, MemorySink
+from tests.doubles import LocalRanks, MemorySink, process_ranks
 from tests.experiments import plain_sgd
 from tests.experiments.sync_sgd import sync_functions
 from tests.experiments.test_trainers import times_of
@@ -77,7 +77,7 @@ def in_processes(
 ) -> tuple[Ranks, MemorySink]:
     """Train in real processes."""
     config, sink = SyncSgdConfig.check(SHORT | changes), MemorySink()
-    ranks = Ranks(
+    ranks = process_ranks(
         config.roles, ("cpu",) * config.trainers, 1, config.seed, folder, sink, config.start_method, **(more or {})
     )
     method("sync_sgd")(config, With(ranks, function) if function else ranks)
@@ -363,7 +363,9 @@ def test_a_stopped_trainer_fails_the_run_with_its_name(tmp_path: Path) -> None:
 
     config = SyncSgdConfig.check(SHORT | {"trainers": 2, "rounds": 10_000, "timeout_s": 8, "sync": "ddp"})
     ranks.append(
-        Ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, MemorySink(), stop_requested=stop_when_training)
+        process_ranks(
+            config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, MemorySink(), stop_requested=stop_when_training
+        )
     )
     with pytest.raises(
         RankFailed, match=r"^trainer2 did not (reach|continue in) the average of step \d+ of round \d+ within 8 s"

@@ -17,7 +17,7 @@ from engine.experiments.sync_sgd import tutorial
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.registry import method
 from engine.runtime.worker.ranks import Ranks
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 
 SHORT: dict[str, Any] = {
     "dataset": "digits",
@@ -75,7 +75,7 @@ def test_the_tutorial_variant_learns_and_goes_on_from_a_checkpoint(tmp_path: Pat
             MemorySink(),
         )
         folder.mkdir()
-        ranks = Ranks(config.roles, ("cpu", "cpu"), 1, config.seed, folder, sink, "spawn", **more)
+        ranks = process_ranks(config.roles, ("cpu", "cpu"), 1, config.seed, folder, sink, "spawn", **more)
         method("sync_sgd")(config, ranks)
         return ranks, sink
 

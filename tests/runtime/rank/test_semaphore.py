@@ -9,9 +9,8 @@ import torch
 
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.semaphore import Semaphore
-from engine.runtime.worker.ranks import Ranks
 from tests import semaphore_functions as functions
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 from tests.waiting import PATIENCE_S, wait_until
 
 
@@ -43,7 +42,7 @@ def test_a_ring_wakes_one_of_many_threads() -> None:
 def test_processes_hear_every_ring_once(tmp_path: Path) -> None:
     fork_server.start()
     heard = torch.zeros(4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-    ranks = Ranks(tuple("abcd"), ("cpu",) * 4, 1, 0, tmp_path, MemorySink())
+    ranks = process_ranks(tuple("abcd"), ("cpu",) * 4, 1, 0, tmp_path, MemorySink())
     bell = Semaphore()
     ranks.run(functions.ring_and_hear, bell, Semaphore(), heard, 3000)
     assert heard.tolist()[0] == 0

@@ -12,7 +12,7 @@ from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.worker.ranks import Ranks
 from tests import allreduce_functions as functions
-from tests.doubles import LocalRanks, MemorySink
+from tests.doubles import LocalRanks, MemorySink, process_ranks
 from tests.rank_functions import in_each_case
 
 pytestmark = pytest.mark.processes
@@ -25,7 +25,7 @@ SIZE, TURNS = 1000, 20
 @pytest.fixture
 def team(tmp_path: Path) -> Ranks:
     fork_server.start()
-    return Ranks(ROLES, ("cpu",) * 3, 1, 5, tmp_path, MemorySink())
+    return process_ranks(ROLES, ("cpu",) * 3, 1, 5, tmp_path, MemorySink())
 
 
 def collective_of(transport: Transport, roles: tuple[str, ...] = ROLES, timeout_s: float = 30) -> Collective:
@@ -43,7 +43,7 @@ def in_order(turn: int, count: int) -> torch.Tensor:
 def test_torchs_own_group_meets_in_a_folder_of_any_name_and_leaves_no_file(tmp_path: Path) -> None:
     folder, sums = tmp_path / "100 %?a#b=c%23d", torch.zeros(2).share_memory_()
     folder.mkdir()
-    Ranks(("trainer1", "trainer2"), ("cpu",) * 2, 1, 5, folder, MemorySink()).run(
+    process_ranks(("trainer1", "trainer2"), ("cpu",) * 2, 1, 5, folder, MemorySink()).run(
         functions.add_up_in_torchs_group, sums
     )
     assert sums.tolist() == [3.0, 3.0]

@@ -13,9 +13,8 @@ from engine.recorder import MemoryRecorder
 from engine.runtime.rank import fork_server
 from engine.runtime.transport import rpc, rpc_group
 from engine.runtime.transport.request_reply import Exchange, Service
-from engine.runtime.worker.ranks import Ranks
 from tests import request_reply_functions as functions
-from tests.doubles import LocalRanks, MemorySink
+from tests.doubles import LocalRanks, MemorySink, process_ranks
 from tests.rank_functions import in_each_case
 
 pytestmark = pytest.mark.processes
@@ -43,7 +42,7 @@ def run(folder: Path, clients: int, function: Callable[..., None], *given: Any) 
     """Run a server and so many clients; return the sums that the server recorded."""
     fork_server.start()
     sink, roles = MemorySink(), ("ps", *(f"trainer{number}" for number in range(1, clients + 1)))
-    Ranks(roles, ("cpu",) * len(roles), 1, 5, folder, sink).run(function, *given)
+    process_ranks(roles, ("cpu",) * len(roles), 1, 5, folder, sink).run(function, *given)
     return sink.values("sum", 0)
 
 
@@ -75,7 +74,9 @@ def test_handler_threads_of_rpc_keep_their_python_state(tmp_path: Path, size: in
     fork_server.start()
     sink = MemorySink()
     exchange = Exchange.create("rpc", size, server=0, server_role="ps", clients=(1,), patience_s=30)
-    Ranks(("ps", "trainer1"), ("cpu",) * 2, 1, 5, tmp_path, sink).run(functions.count_in_handler_threads, exchange, 40)
+    process_ranks(("ps", "trainer1"), ("cpu",) * 2, 1, 5, tmp_path, sink).run(
+        functions.count_in_handler_threads, exchange, 40
+    )
     assert sink.values("sum", 1)[0] >= 40 / threads
 
 

@@ -18,7 +18,7 @@ import torch
 from engine.errors import RankFailed, RunFailed, StoreBusy
 from engine.home import ROOT
 from engine.runtime.rank import fork_server
-from engine.runtime.rank.rank import Saved
+from engine.runtime.rank.rank import RunContext, Saved
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.runtime.worker.run_progress import RunProgress
 from engine.system.checkpoint_state import CHECKPOINT, PARTS
@@ -26,7 +26,7 @@ from engine.system.network_isolation import network_id
 from engine.system.processes import identity
 from engine.system.run_files import pieces
 from tests import rank_functions as functions
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.processes
@@ -53,7 +53,7 @@ def team(tmp_path: Path) -> Iterator[Start]:
 
     def make(count: int, **changes: object) -> Ranks:
         roles = tuple(f"trainer{number}" for number in range(1, count + 1))
-        made.append(Ranks(roles, ("cpu",) * count, 1, 5, tmp_path, MemorySink(), **changes))  # type: ignore[arg-type]
+        made.append(process_ranks(roles, ("cpu",) * count, 1, 5, tmp_path, MemorySink(), **changes))  # type: ignore[arg-type]
         return made[-1]
 
     yield make
@@ -83,7 +83,7 @@ def test_every_point_of_every_rank_arrives_in_order_and_all_are_on_one_network_o
     networks = torch.zeros(2, dtype=torch.int64).share_memory_()
     ranks = team(2, start_method=start_method)
     ranks.run(functions.log_steps, 500, networks)
-    assert sink_of(ranks).level == "namespace"
+    assert sink_of(ranks).notes["network"] == "namespace"
     assert networks[0] == networks[1] != network_id()
     assert ranks.members[0].preloaded == (start_method == "forkserver"), (
         "the fork server had torch and the methods loaded"
@@ -220,13 +220,13 @@ def test_no_rank_and_no_fork_server_outlives_a_killed_worker(tmp_path: Path, sta
 from pathlib import Path
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.rank import Saved
-from engine.runtime.worker.ranks import Ranks
-from tests.doubles import MemorySink
+from tests.doubles import MemorySink, process_ranks
 from tests.rank_functions import sleep
 if __name__ == "__main__":
     fork_server.start()
     folder = Path({str(tmp_path)!r})
-    Ranks(("trainer1", "trainer2"), ("cpu", "cpu"), 1, 0, folder, MemorySink(), {start_method!r}).run(sleep, folder)
+    ranks = process_ranks(("trainer1", "trainer2"), ("cpu", "cpu"), 1, 0, folder, MemorySink(), {start_method!r})
+    ranks.run(sleep, folder)
 """
     (tmp_path / "script.py").write_text(script)
     worker = subprocess.Popen(
@@ -265,7 +265,7 @@ def test_a_fork_server_that_dies_is_named_with_its_signal_and_no_rank_is_blamed(
 
 def test_a_checkpoint_waits_for_the_points_of_every_rank_that_it_includes(tmp_path: Path) -> None:
     progress: Any = RunProgress.__new__(RunProgress)
-    progress.folder, progress.sink = tmp_path, MemorySink()
+    progress.context, progress.sink = RunContext((), (), 1, 0, tmp_path), MemorySink()
     progress.members = [
         SimpleNamespace(
             plan=SimpleNamespace(index=rank),
