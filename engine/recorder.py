@@ -8,13 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine.trace.layout import NO_VERSION, NOBODY
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """One value of one metric; `time_s` counts from all ranks ready, `passes` over the training data by all ranks."""
 
     name: str
@@ -24,8 +23,7 @@ class Point:
     passes: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """One interval of work on the machine's monotonic clock."""
 
     name: str

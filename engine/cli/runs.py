@@ -168,7 +168,7 @@ def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
             {"rank": rank, "name": name, "counts": counts}
             for (rank, name), counts in reader.details.histograms(run_id).items()
         ],
-        "spans": [{"rank": rank, **plain(span)} for rank, span in reader.details.spans(run_id)],
+        "spans": [{"rank": rank, **span._asdict()} for rank, span in reader.details.spans(run_id)],
     }
     return {name: plain(value) for name, value in found.items()}
 

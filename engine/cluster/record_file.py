@@ -16,10 +16,7 @@ from engine.cluster.records import (
     EventRecord,
     HealthRecord,
     LogRecord,
-    NetworkRecord,
     NoteRecord,
-    ProgramsRecord,
-    RankRowRecord,
     RanksRecord,
     Record,
     RunningRecord,
@@ -27,14 +24,12 @@ from engine.cluster.records import (
     WriteRecord,
     line_of,
     plain,
-    raw_point,
 )
 from engine.errors import StoreFull, StoreGone
 from engine.recorder import Point
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
 from engine.store.timestamps import now
-from engine.system.network_isolation import Network
 from engine.system.run_files import opened_within
 from engine.trace.health import Health
 from engine.trace.layout import TraceWindow
@@ -87,11 +82,8 @@ class RecordFile:
     def ranks(self, rows: Sequence[RankRow]) -> None:
         changed = [row for row in rows if row not in self._rows]
         if changed:
-            self.append(RanksRecord(rows=[RankRowRecord(**vars(row)) for row in changed]))
+            self.append(RanksRecord(rows=changed))
             self._rows = [*rows]
-
-    def network(self, network: Network) -> None:
-        self.append(NetworkRecord(level=network.level))
 
     def running(self, startup_time_s: float) -> None:
         self.append(RunningRecord(startup_time_s=startup_time_s))
@@ -107,15 +99,12 @@ class RecordFile:
         self.append(
             WriteRecord.model_construct(
                 batches=[BatchRecord.of(batch) for batch in batches],
-                points=[raw_point(point) for point in run_points],
+                points=[*run_points],
                 progress=progress,
-                samples=[(one.at, one.source, one.name, one.value) for one in samples],
-                windows=[(one.begin_ns, one.end_ns, one.reason) for one in windows],
+                samples=[*samples],
+                windows=[*windows],
             )
         )
-
-    def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
-        self.append(ProgramsRecord(programs=[*programs]))
 
     def trace_requests(self) -> list[float]:
         found = self._folder.trace_requests()

@@ -5,23 +5,24 @@ by blanks. Numbers begin at 1 and grow by 1, so that a missing record is noticed
 """
 
 import json
+import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from engine.recorder import Point, Span
 from engine.runtime.worker.sink import Sink
 from engine.store.curve_records import MachineSample
-from engine.store.records import RankBatch, RankRow, RankState
-from engine.system.network_isolation import Level, Network
+from engine.store.records import RankBatch, RankRow
 from engine.trace.health import Health
 from engine.trace.layout import TraceWindow
 from engine.trace.packed import PackedChunk
 
 Ended = Literal["finished", "failed", "cancelled", "lost"]
-_TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+T = TypeVar("T")
 
 
 class JobSink(Sink, Protocol):
@@ -32,9 +33,6 @@ class JobSink(Sink, Protocol):
 
     def log_file(self, source: str, path: str) -> None:
         """Report a log file of the run's folder."""
-
-    def note(self, name: str, value: Any) -> None:
-        """Add to the run's environment."""
 
     def end(self, status: Ended, cause: str, error: str, execution_time_s: float | None) -> None:
         """Report how the run ended."""
@@ -61,40 +59,21 @@ class BeginRecord(_Record):
         sink.begin(self.environment, self.cores, self.gpus, self.pid)
 
 
-class RankRowRecord(NamedTuple):
-    """One rank's state, with the fields of `RankRow`."""
-
-    rank: int
-    role: str
-    pid: int | None
-    device: str
-    state: RankState
-    last_step: int | None
-    heartbeat_at: Annotated[str, Field(pattern=_TIME)] | None
-    exit_code: int | None
-    memory_mb: float | None = None
-    cpu_percent: float | None = None
-    dropped: int = 0
+def _timed(record: T, at: str | None) -> T:
+    """Return a record whose time is one: a program of another machine wrote it."""
+    if at is not None and not _TIME.fullmatch(at):
+        raise ValueError(f"not a time: '{at}'")
+    return record
 
 
 class RanksRecord(_Record):
     """States of ranks."""
 
     kind: Literal["ranks"] = "ranks"
-    rows: list[RankRowRecord]
+    rows: list[Annotated[RankRow, AfterValidator(lambda row: _timed(row, row.heartbeat_at))]]
 
     def apply(self, sink: JobSink) -> None:
-        sink.ranks([RankRow(*row) for row in self.rows])
-
-
-class NetworkRecord(_Record):
-    """The network that the ranks listen on."""
-
-    kind: Literal["network"] = "network"
-    level: Level
-
-    def apply(self, sink: JobSink) -> None:
-        sink.network(Network(self.level, 0, 0))
+        sink.ranks(self.rows)
 
 
 class RunningRecord(_Record):
@@ -107,18 +86,15 @@ class RunningRecord(_Record):
         sink.running(self.startup_time_s)
 
 
-RawPoint = tuple[str, int, float, float, float | None]
-
-
 class BatchRecord(BaseModel):
     """One rank's batch, with the fields of `RankBatch`."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
 
     rank: int
-    points: list[RawPoint] = []
+    points: list[Point] = []
     phases: dict[str, float] = {}
-    spans: list[tuple[str, int, int, int, int, int, str]] = []
+    spans: list[Span] = []
     histograms: list[tuple[str, int, int]] = []
     last_step: int | None = None
     dropped: int = 0
@@ -129,9 +105,9 @@ class BatchRecord(BaseModel):
         """Return the batch."""
         return RankBatch(
             self.rank,
-            [Point(*point) for point in self.points],
+            self.points,
             self.phases,
-            [Span(*span) for span in self.spans],
+            self.spans,
             {(name, bucket): count for name, bucket, count in self.histograms},
             self.last_step,
             self.dropped,
@@ -144,9 +120,9 @@ class BatchRecord(BaseModel):
         chunk = batch.trace
         return cls.model_construct(
             rank=batch.rank,
-            points=[raw_point(point) for point in batch.points],
+            points=[*batch.points],
             phases=dict(batch.phases),
-            spans=[(s.name, s.stage, s.micro_batch, s.t0_ns, s.t1_ns, s.bytes, s.peer) for s in batch.spans],
+            spans=[*batch.spans],
             histograms=[(name, bucket, count) for (name, bucket), count in batch.histograms.items()],
             last_step=batch.last_step,
             dropped=batch.dropped,
@@ -159,29 +135,13 @@ class WriteRecord(_Record):
 
     kind: Literal["write"] = "write"
     batches: list[BatchRecord] = []
-    points: list[RawPoint] = []
+    points: list[Point] = []
     progress: tuple[int, int, str] = (0, 0, "")
-    samples: list[tuple[Annotated[str, Field(pattern=_TIME)], str, str, float]] = []
-    windows: list[tuple[int, int, str]] = []
+    samples: list[Annotated[MachineSample, AfterValidator(lambda sample: _timed(sample, sample.at))]] = []
+    windows: list[TraceWindow] = []
 
     def apply(self, sink: JobSink) -> None:
-        sink.write(
-            [record.batch() for record in self.batches],
-            [Point(*point) for point in self.points],
-            self.progress,
-            [MachineSample(*sample) for sample in self.samples],
-            [TraceWindow(*window) for window in self.windows],
-        )
-
-
-class ProgramsRecord(_Record):
-    """Programs that ran beside the run."""
-
-    kind: Literal["programs"] = "programs"
-    programs: list[tuple[str, float]]
-
-    def apply(self, sink: JobSink) -> None:
-        sink.other_programs(self.programs)
+        sink.write([record.batch() for record in self.batches], self.points, self.progress, self.samples, self.windows)
 
 
 class StandstillRecord(_Record):
@@ -254,10 +214,8 @@ class EndRecord(_Record):
 Record = (
     BeginRecord
     | RanksRecord
-    | NetworkRecord
     | RunningRecord
     | WriteRecord
-    | ProgramsRecord
     | StandstillRecord
     | HealthRecord
     | EventRecord
@@ -293,11 +251,6 @@ def line_of(sequence: int, at: str, record: Record) -> bytes:
     """Return a record as a line."""
     rest = b"%d %s %s" % (sequence, at.encode(), record.model_dump_json().encode())
     return b"%08x %s\n" % (crc32(rest), rest)
-
-
-def raw_point(point: Point) -> RawPoint:
-    """Return a point as a tuple."""
-    return point.name, point.step, point.value, point.time_s, point.passes
 
 
 def tail_of(content: bytes, position: int, *, last: bool = False) -> Tail:

@@ -174,7 +174,7 @@ class WorkerCommands:
             )
             connection.executemany(
                 "INSERT OR REPLACE INTO trace_windows (run_id, begin_ns, end_ns, reason) VALUES (?, ?, ?, ?)",
-                ((run_id, window.begin_ns, window.end_ns, window.reason) for window in windows),
+                ((run_id, *window) for window in windows),
             )
 
     def note_standstill(self, run_id: int, kind: str, sentence: str) -> None:
@@ -208,7 +208,7 @@ def _write_rest(connection: sqlite3.Connection, run_id: int, batch: RankBatch) -
             "INSERT INTO spans (run_id, rank, name, stage, micro_batch, t0_ns, t1_ns, bytes, peer) VALUES (?, ?, "
             "?, ?, ?, ?, ?, ?, ?)"
         ),
-        ((run_id, batch.rank, s.name, s.stage, s.micro_batch, s.t0_ns, s.t1_ns, s.bytes, s.peer) for s in batch.spans),
+        ((run_id, batch.rank, *span) for span in batch.spans),
     )
     connection.executemany(
         "INSERT INTO histograms (run_id, rank, name, bucket, count) VALUES (?, ?, ?, ?, ?)"

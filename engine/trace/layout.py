@@ -5,8 +5,8 @@ Ring: the last `CAPACITY` operations of all threads, 64 bytes each. An entry's s
 a reader rejects an entry that is only half written.
 """
 
-from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 
 from engine.metrics import PHASES
 
@@ -30,8 +30,7 @@ PICKED = 1
 ENTRY = Struct("<Qqq BBHhBB qqq ii")
 
 
-@dataclass(frozen=True)
-class TraceWindow:
+class TraceWindow(NamedTuple):
     """A stretch of a run whose operations are stored, in nanoseconds of the machine's monotonic clock."""
 
     begin_ns: int

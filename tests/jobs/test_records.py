@@ -17,7 +17,6 @@ from engine.recorder import Point, Span
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
 from engine.store.timestamps import now
-from engine.system.network_isolation import Network
 from engine.trace.health import Health, RankState, Verdict
 from engine.trace.layout import TraceWindow
 from engine.trace.packed import PackedChunk
@@ -59,10 +58,10 @@ def test_every_report_of_a_worker_arrives_as_it_was(folder: JobFolder) -> None:
     sample, window = MachineSample(now(), "host", "cpu_percent", 12.5), TraceWindow(1, 2, "start")
     file = RecordFile(folder)
     file.ranks([row])
-    file.network(Network("host", 1, 2))
+    file.note("network", "host")
     file.running(1.5)
     file.write([batch], [Point("perf/x", 1, 2.0, 3.0)], (1, 2, "samples"), [sample], [window])
-    file.other_programs([("python", 0.5)])
+    file.note("other_programs", [["python", 0.5]])
     file.standstill("hung", "It hangs.")
     file.health(health)
     file.event("kind", "détail\nof two lines")
@@ -74,11 +73,11 @@ def test_every_report_of_a_worker_arrives_as_it_was(folder: JobFolder) -> None:
 
     assert [line.sequence for line in found.lines] == list(range(1, 9))
     assert sink.rows == {0: row}
-    assert sink.level == "host" and sink.startup_time_s == 1.5
+    assert sink.notes == {"network": "host", "other_programs": [["python", 0.5]]} and sink.startup_time_s == 1.5
     assert repr(sink.batches) == repr([batch])  # NaN does not equal itself
     assert sink.run_points == [Point("perf/x", 1, 2.0, 3.0)]
     assert (sink.progress, sink.samples, sink.windows) == ((1, 2, "samples"), [sample], [window])
-    assert (sink.programs, sink.healths) == ([("python", 0.5)], [health])
+    assert sink.healths == [health]
     assert sink.events == [("hung", "It hangs."), ("kind", "détail\nof two lines")]
 
 

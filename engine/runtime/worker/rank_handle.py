@@ -89,7 +89,7 @@ class RankHandle:
                 histograms[key] = histograms.get(key, 0) + count
         return RankBatch(
             self.plan.index,
-            [Point(*raw) for flush in flushes for raw in flush.points],
+            [Point(*fields) for flush in flushes for fields in flush.points],
             self.trace.sums(),
             spans,
             histograms,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.runtime.rank.channel_recorder import ChannelRecorder, Flush, RawPoint
+from engine.runtime.rank.channel_recorder import ChannelRecorder, Fields, Flush
 from tests.waiting import PATIENCE_S, wait_until
 
 
@@ -123,7 +123,7 @@ def test_what_was_exchanged_is_a_growing_curve_that_ends_with_all_of_it() -> Non
     assert points[0][1] == 7 and points[0][3] > 100
 
 
-def _exchanged(sent: list[Flush]) -> list[RawPoint]:
+def _exchanged(sent: list[Flush]) -> list[Fields]:
     return [point for flush in list(sent) for point in flush.points if point[0] == "perf/exchanged"]
 
 
