@@ -57,7 +57,7 @@ def restore_command(
 
     Refused while a console, a runner or a run is active. The previous store, and the folders of runs that are not in
     FILE, are kept in aside/ of the home (folders: of runs/ if that is on another file system) and never deleted. Runs
-    that were running when FILE was made are marked as lost by the next runner.
+    that were active when FILE was made are lost; queued ones start with the next runner.
     """
     from engine.commands.lab_settings import operator
     from engine.system.runner_process import has_console
@@ -73,7 +73,21 @@ def restore_command(
     done = restore(home, file.expanduser().absolute(), by=owner, unchecked=unchecked)
     more = f", and {counted(done.folders, 'folder')} of runs that are not in the backup in {done.folders_in}"
     kept = f"The previous store is in {done.aside}{more if done.folders else ''}."
-    answer(done, f"Restored {file.name}: {counted(done.runs, 'run')}. {kept}")
+    said = [f"Restored {file.name}: {counted(done.runs, 'run')}. {kept}"]
+    if done.lost:
+        said.append(f"Lost, as they were active when the backup was made: runs {_ids(done.lost)}.")
+    if done.queued:
+        ids = " ".join(map(str, done.queued))
+        said += [
+            f"The next runner starts {counted(len(done.queued), 'queued run')}. To prevent that, hold or cancel them:",
+            f"    python -m engine hold {ids}",
+            f"    python -m engine cancel {ids}",
+        ]
+    said.append(
+        "Not in a backup: logs and checkpoints (runs/; fsck names those that are missing), quotas (limits.json), "
+        "catalogue.json, clusters.toml and notices.toml. Copy them from the original home."
+    )
+    answer(done, "\n".join(said))
 
 
 @command("fsck")

@@ -25,7 +25,6 @@ from engine.cluster.targets import Cluster, cluster
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.queue.order import quota_limits
-from engine.runner.run_supervisor import lose
 from engine.runtime.worker.stop_request import stop_reason
 from engine.store import Store
 from engine.store.connection import GAP_S
@@ -33,6 +32,7 @@ from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.records import ENDED, Run
 from engine.store.store import StoreThread, Work
 from engine.store.timestamps import seconds_since
+from engine.system.runner_process import lose
 
 # ---- Troubles that last: each is logged once until it changes ------------------------------------------------------
 

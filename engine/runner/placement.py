@@ -26,7 +26,7 @@ from engine.store.records import ProcessIdentity, Run
 from engine.system.cleanup import end_tree
 from engine.system.cpu_use import CoreUse, core_use
 from engine.system.machine import Gpus, GpuState, Machine
-from engine.system.processes import describe_exit, identity, is_alive, is_foreign
+from engine.system.processes import describe_exit, identity, is_foreign
 from engine.system.runner_process import lives
 
 # ---- Launching of workers: the interface, and its implementation for this machine. Torch-free ----------------------
@@ -124,8 +124,8 @@ class LocalLauncher:
     def cancel(self, worker: ProcessIdentity, *, force: bool = False) -> None:
         """Send SIGTERM to the worker only, or kill it and all its processes."""
         if force:
-            end_tree(worker)
-        elif is_alive(worker):
+            end_tree(worker, self._home.path)
+        elif not is_foreign(worker) and lives(self._home, worker):
             os.kill(worker.pid, signal.SIGTERM)
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class LocalLauncher:
         if spare := self._live_spare():
             spare.process.terminate()
             spare.process.wait(timeout=10)
-            end_tree(spare.worker)
+            end_tree(spare.worker, self._home.path)
         self._spare = None
 
     def failure(self) -> str:
@@ -157,7 +157,7 @@ class LocalLauncher:
             process = subprocess.Popen(
                 [sys.executable, "-m", "engine.worker", "--home", str(self._home.path)],
                 cwd=ROOT,
-                env=os.environ | room_for_sockets(),
+                env=os.environ | room_for_sockets() | {"PARALLAB_HOME": str(self._home.path)},
                 start_new_session=True,
                 umask=GIVEN,
                 stdin=subprocess.PIPE,

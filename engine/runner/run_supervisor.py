@@ -7,18 +7,17 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from engine import __version__, seeding
-from engine.errors import EngineError
-from engine.registry import experiment
+from engine import __version__
+from engine.home import Home
 from engine.runner.placement import Launcher
 from engine.runtime.worker.environment import begun_by, is_of_another_version
 from engine.runtime.worker.stop_request import stop_reason
 from engine.store import Store
 from engine.store.records import ProcessIdentity, Run
-from engine.system.checkpoint_state import last_checkpoint, why_not_own
 from engine.system.cleanup import Cleared, Footprint, clear, look
 from engine.system.out_of_memory import memory_cause
-from engine.system.processes import boot_id, identity, is_foreign, uptime_s
+from engine.system.processes import boot_id, identity, is_foreign, is_of_other_home, uptime_s
+from engine.system.runner_process import lose
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +64,10 @@ class Endings:
     crashed.
     """
 
+    @property
+    def _home(self) -> Home:
+        return self.store.db.home
+
     def note_last_runner(self) -> None:
         """Record, before this runner registers, whether the last one shut down cleanly."""
         last = self.store.read.runner.process()
@@ -74,7 +77,7 @@ class Endings:
         """Take over the remaining processes of an ended run from the previous runner."""
         if worker := self.store.read.runs.one(run_id).worker:
             self.watched[run_id] = Watched(
-                worker, Footprint(frozenset(self.store.read.runner.rank_pids(run_id))) | look(worker)
+                worker, Footprint(frozenset(self.store.read.runner.rank_pids(run_id))) | look(worker, self._home.path)
             )
 
     def holders(self) -> list[Run]:
@@ -109,14 +112,14 @@ class Endings:
                 self.store.claims.stop_at_limit(run.id)
             return True
         watched.seen |= Footprint(frozenset(self.store.read.runner.rank_pids(run.id)))
-        cleared = clear(worker, watched.seen, self.store.db.home.run_folder(run.id))
+        cleared = clear(worker, watched.seen, self._home.run_folder(run.id), self._home.path)
         self._settle(run, watched, ended or "could not be killed", cleared)
         del self.watched[run.id]
         return False
 
     def _look(self, run: Run, watched: Watched) -> None:
         if run.status != watched.status or time.monotonic() - watched.looked_at >= LOOK_S:
-            watched.seen |= look(watched.worker)
+            watched.seen |= look(watched.worker, self._home.path)
             watched.looked_at, watched.status = time.monotonic(), run.status
 
     def _stop(self, run: Run, watched: Watched) -> None:
@@ -156,6 +159,12 @@ class Endings:
                 else f" Its worker did not stop within {STOP_DEADLINE_S:g} s and was killed."
             )
             self.store.claims.end(run.id, "cancelled", f"{stop_reason(run)}{late}{remains}")
+        elif is_of_other_home(worker.pid, self._home.path):
+            lose(
+                self.store,
+                run,
+                f"This home is a copy of another one, for which the run's worker (pid {worker.pid}) works.",
+            )
         elif worker.boot_id != boot_id():
             lose(self.store, run, f"{self._of_another_boot(worker)} Recorded data is kept.")
         elif run.begun_at is None and run.starts < MAX_STARTS:
@@ -186,7 +195,7 @@ class Endings:
             if stays_for > EXIT_DEADLINE_S:
                 self.launcher.cancel(watched.worker, force=True)
             return
-        cleared = clear(watched.worker, watched.seen, self.store.db.home.run_folder(run_id))
+        cleared = clear(watched.worker, watched.seen, self._home.run_folder(run_id), self._home.path)
         del self.watched[run_id]
         if cleared.removed:
             self.store.runs.add_event(run_id, "cleaned up", "runner", ", ".join(cleared.removed))
@@ -215,44 +224,3 @@ def _versions(run: Run) -> str:
 def _reused(worker: ProcessIdentity) -> str:
     now = None if is_foreign(worker) else identity(worker.pid)
     return " (its pid is now used by another process)" if now is not None and now != worker else ""
-
-
-# ---- The end of a run whose worker is gone: lost, and retried if its options allow it ------------------------------
-# Torch-free.
-
-
-def lose(store: Store, run: Run, cause: str) -> None:
-    """End a run as lost, and queue an automatic retry if allowed."""
-    cause = _by_restore(store, run) or cause
-    tries = run.attempt < run.terms.max_retries
-    cure = (
-        ""
-        if tries
-        else " Retry it."
-        if not run.terms.max_retries
-        else f" All {run.terms.max_retries} retries are used up."
-    )
-    if next_id := store.claims.lose(run.id, f"{cause}{cure}", resumes=_can_resume(store, run)):
-        log.info("run %d was lost and is retried as run %d", run.id, next_id)
-
-
-def _by_restore(store: Store, run: Run) -> str:
-    """Return the cause of a run that the restored backup has as active: a restore is refused while any run is."""
-    restores = (one for one in store.read.audit.entries(command="restore") if not one.refused)
-    last = next((one for one in restores if run.claimed_at and one.at >= run.claimed_at), None)
-    if last is None:
-        return ""
-    return (
-        f"The store was restored by {last.who} at {last.at} ({last.detail.partition(';')[0]}), a backup made while "
-        "this run was active. What the run did afterwards is not in it."
-    )
-
-
-def _can_resume(store: Store, run: Run) -> bool:
-    try:
-        if not experiment(run.experiment).resumable or seeding.why_not_resumable(run.seeding):
-            return False
-        found = last_checkpoint(store.db.home.run_folder(run.id))
-        return found is not None and not (why_not_own(run, found) or store.read.runs.why_behind(run.id, found.steps))
-    except EngineError:
-        return False

@@ -16,7 +16,15 @@ import psutil
 
 from engine.store.records import ProcessIdentity
 from engine.system.machine import gpu_memory_of
-from engine.system.processes import boot_id, identity, is_foreign, mark, mark_of, session_members
+from engine.system.processes import (
+    boot_id,
+    identity,
+    is_foreign,
+    is_of_other_home,
+    mark,
+    mark_of,
+    session_members,
+)
 from engine.system.run_files import remove_meeting_files
 
 KILL_S = 10.0
@@ -46,10 +54,10 @@ class Cleared:
     removed: list[str] = field(default_factory=list)
 
 
-def tree(worker: ProcessIdentity) -> list[int]:
+def tree(worker: ProcessIdentity, home: Path) -> list[int]:
     """Return the pids of a worker's processes: its session, processes with its mark, and the children of both.
 
-    Empty after a reboot, and from another PID namespace.
+    Empty after a reboot, from another PID namespace, and for the worker of another home.
     """
     if worker.boot_id != boot_id() or is_foreign(worker):
         return []
@@ -65,13 +73,13 @@ def tree(worker: ProcessIdentity) -> list[int]:
         children = {pid for pid, parent in parents.items() if parent in found} - found
         found |= children
         grown = bool(children)
-    return sorted(pid for pid in found - {os.getpid()} if identity(pid) is not None)
+    return sorted(pid for pid in found - {os.getpid()} if identity(pid) is not None and not is_of_other_home(pid, home))
 
 
-def end_tree(worker: ProcessIdentity, kill_s: float = KILL_S) -> list[int]:
+def end_tree(worker: ProcessIdentity, home: Path, kill_s: float = KILL_S) -> list[int]:
     """Kill all processes of a worker, including new forks; return the pids that remain after `kill_s`."""
     deadline: float | None = None
-    while left := tree(worker):
+    while left := tree(worker, home):
         if deadline is not None and time.monotonic() > deadline:
             return left
         for pid in left:
@@ -82,24 +90,24 @@ def end_tree(worker: ProcessIdentity, kill_s: float = KILL_S) -> list[int]:
     return []
 
 
-def look(worker: ProcessIdentity) -> Footprint:
+def look(worker: ProcessIdentity, home: Path) -> Footprint:
     """Return the current resources of the worker's run."""
-    pids = tree(worker)
+    pids = tree(worker, home)
     bound = _bound_sockets()
     return Footprint(
         frozenset(pids), frozenset(path for pid in pids for path in (*mapped_by(pid), *_sockets(pid, bound)))
     )
 
 
-def clear(worker: ProcessIdentity, seen: Footprint, folder: Path) -> Cleared:
+def clear(worker: ProcessIdentity, seen: Footprint, folder: Path, home: Path) -> Cleared:
     """Kill a run's remaining processes, remove its files, and return what remains; `folder` is the run's folder.
 
     An ended run of another PID namespace has no processes left, and its pids are meaningless here: only its folder is
-    cleaned.
+    cleaned. So it is for a worker of another home, whose processes and memory are that home's.
     """
-    if is_foreign(worker):
+    if is_foreign(worker) or is_of_other_home(worker.pid, home):
         seen = Footprint()
-    outlived = end_tree(worker)
+    outlived = end_tree(worker, home)
     cleared = Cleared([f"process {pid} ({_name(pid)})" for pid in outlived])
     if not outlived:  # remaining processes may still need them
         remove_meeting_files(folder)

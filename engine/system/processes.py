@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from engine.home import Home
 from engine.store.records import ProcessIdentity
 
 _PR_SET_PDEATHSIG = 1
@@ -80,11 +81,28 @@ def mark(worker: ProcessIdentity) -> str:
 
 def mark_of(pid: int) -> str:
     """Return a process's mark; empty without one, or for another user's process."""
+    return _variable_of(pid, MARK)
+
+
+def is_of_other_home(pid: int, home: Path) -> bool:
+    """Return whether a process works for another home with a store: a copy of a home records its original's processes.
+
+    Unknown, as for another user's process, counts as no.
+    """
+    named = _variable_of(pid, "PARALLAB_HOME")
+    try:
+        return bool(named) and Home(Path(named)).database.exists() and not home.samefile(named)
+    except OSError:
+        return False
+
+
+def _variable_of(pid: int, name: str) -> str:
+    """Return a variable of the environment that a process began with; empty without it."""
     try:
         words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return ""
-    start = f"{MARK}=".encode()
+    start = f"{name}=".encode()
     return next((word[len(start) :].decode(errors="replace") for word in words if word.startswith(start)), "")
 
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import hashlib
+import logging
 import os
 import subprocess
 import sys
@@ -11,11 +12,16 @@ from contextlib import contextmanager
 
 from filelock import FileLock, Timeout
 
-from engine.errors import RunnerError
+from engine import seeding
+from engine.errors import EngineError, RunnerError
 from engine.home import GIVEN, ROOT, Home
-from engine.store import Reader
+from engine.registry import experiment
+from engine.store import Reader, Store
 from engine.store.records import ALIVE, ProcessIdentity, Run
-from engine.system.processes import is_alive, is_foreign, me, pid_namespace
+from engine.system.checkpoint_state import last_checkpoint, why_not_own
+from engine.system.processes import is_alive, is_foreign, is_of_other_home, me, pid_namespace
+
+log = logging.getLogger(__name__)
 
 SETTLE_S = 30.0
 """Time in which a lock without a registered runner may belong to one that is starting, stopping or has just died, on a
@@ -133,6 +139,47 @@ def lost_runs(home: Home, reader: Reader) -> list[Run]:
     return gone if gone and not is_running(home) else []
 
 
+# ---- The end of a run whose worker is gone: lost, and retried if its options allow it ------------------------------
+# Torch-free.
+
+
+def lose(store: Store, run: Run, cause: str, home: Home | None = None) -> None:
+    """End a run as lost, and queue an automatic retry if allowed; `home` has its folder (default: the store's home)."""
+    cause = _by_restore(store, run) or cause
+    resumes = _can_resume(store, run, home or store.db.home)
+    cure = ""
+    if run.terms.max_retries and run.attempt >= run.terms.max_retries:
+        cure = f" All {run.terms.max_retries} retries are used up."
+    elif not run.terms.max_retries:
+        cure = " Resume it from its last checkpoint, or retry it." if resumes else " Retry it."
+    if next_id := store.claims.lose(run.id, f"{cause}{cure}", resumes=resumes):
+        log.info("run %d was lost and is retried as run %d", run.id, next_id)
+
+
+def _by_restore(store: Store, run: Run) -> str:
+    """Return the cause of a run that the restored backup has as active."""
+    restores = (one for one in store.read.audit.entries(command="restore") if not one.refused)
+    last = next((one for one in restores if run.claimed_at and one.at >= run.claimed_at), None)
+    if last is None:
+        return ""
+    return (
+        f"The store was restored by {last.who} at {last.at} ({last.detail.partition(';')[0]}), a backup made while "
+        "this run was active. What the run did afterwards is not in it."
+    )
+
+
+def _can_resume(store: Store, run: Run, home: Home) -> bool:
+    try:
+        if not experiment(run.experiment).resumable or seeding.why_not_resumable(run.seeding):
+            return False
+        checkpoint = last_checkpoint(home.run_folder(run.id))
+        return checkpoint is not None and not (
+            why_not_own(run, checkpoint) or store.read.runs.why_behind(run.id, checkpoint.steps)
+        )
+    except EngineError:
+        return False
+
+
 # ---- Liveness of processes in other PID namespaces, by a lock that each holds until its end ------------------------
 # Torch-free. Its pid is meaningless here, and /proc does not show it. The kernel releases the lock at its end, in
 # any namespace.
@@ -149,8 +196,12 @@ def announce(home: Home) -> None:
 
 
 def lives(home: Home, process: ProcessIdentity) -> bool:
-    """Return whether that process, a worker or runner of `home`, lives, in any PID namespace."""
-    return _holds_its_lock(home, process) if is_foreign(process) else is_alive(process)
+    """Return whether that process, a worker or runner of `home`, lives, in any PID namespace; one of another home, of
+    which this is a copy, does not.
+    """
+    if is_foreign(process):
+        return _holds_its_lock(home, process)
+    return is_alive(process) and not is_of_other_home(process.pid, home.path)
 
 
 def _holds_its_lock(home: Home, process: ProcessIdentity) -> bool:

@@ -15,16 +15,17 @@ from filelock import FileLock, Timeout
 
 from engine.access.rules import Program
 from engine.commands.lab_settings import permit
-from engine.errors import EngineError, RunnerError, StoreBusy, StoreError, WrongStatus
+from engine.errors import EngineError, NoSuchRun, RunnerError, StoreBusy, StoreError, WrongStatus
 from engine.home import Home, flush
 from engine.store import ALIVE, ENDED, Reader, Store
 from engine.store.access.accounts import Account
 from engine.store.access.authorization import is_marked, mark
 from engine.store.curves.ingest import count_from, last_id
 from engine.store.maintenance.backup_copy import copy_store, empty_log, examine_copy, run_ids
+from engine.store.records import Run
 from engine.store.timestamps import now, seconds_since
 from engine.system.run_files import put_aside
-from engine.system.runner_process import lives
+from engine.system.runner_process import lives, lose
 
 # ---- Backups of the store, by command or by the runner: one file each, with a checksum file ------------------------
 
@@ -231,13 +232,18 @@ class Restored:
     """Number of folders of runs that are not in the backup."""
     folders_in: Path | None
     """Where they are now; None if there are none."""
+    lost: list[int]
+    """The runs that were active when the backup was made."""
+    queued: list[int]
+    """The runs that the next runner starts."""
 
 
 def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Restored:
     """Replace the store by a copy of a backup.
 
     `unchecked` accepts a file without a checksum; schema and integrity are still checked. Runs are restored, access is
-    not: everyone has to sign in again, and the accounts of the replaced store are kept if it is readable. Raises
+    not: everyone has to sign in again, and the accounts of the replaced store are kept if it is readable. Runs that the
+    backup has as active are lost: their processes, if there still are any, may be those of another home. Raises
     Forbidden, StoreError for a damaged file, StoreTooNew, RunnerError while a runner is running, WrongStatus while a
     run is active or has a job on a cluster.
     """
@@ -251,7 +257,7 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
         occasion = f"restore-{now().replace(':', '-')}"
         made = Home(home.restoring)
         try:
-            _prepare(made, backup, by, accounts, _highest_number(home))
+            lost, queued = _prepare(made, home, backup, by, accounts)
             with (
                 _store_kept(home, occasion) as aside,
                 _strangers_aside(home, made.database, occasion) as moved,
@@ -266,7 +272,7 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
             ) from error
         finally:
             shutil.rmtree(made.path, ignore_errors=True)
-    return Restored(runs, aside, len(moved), moved[0].parent if moved else None)
+    return Restored(runs, aside, len(moved), moved[0].parent if moved else None, lost, queued)
 
 
 @contextmanager
@@ -322,15 +328,41 @@ def _numbered(home: Home) -> list[Path]:
     return [path for path in (home.path / "runs").glob("*") if path.name.isdecimal()]
 
 
-def _prepare(made: Home, backup: Path, by: str, accounts: Sequence[Account], highest: int) -> None:
-    """Copy the backup into a temporary home and end its sessions there, before it becomes the lab's store."""
+def _prepare(made: Home, home: Home, backup: Path, by: str, accounts: Sequence[Account]) -> tuple[list[int], list[int]]:
+    """Copy the backup into a temporary home and end its sessions and its active runs there, before it becomes the lab's
+    store; return the runs that are lost, and those that are queued.
+    """
     shutil.rmtree(made.path, ignore_errors=True)
     shutil.copyfile(backup, made.create().database)
     made.database.chmod(0o600)
     with Store.open(made) as store:  # migrates an older schema
         store.people.note_restored(backup.name, by=by, accounts=accounts)
-        count_from(store.db, highest)
+        count_from(store.db, _highest_number(home))
+        for job in (job for job in store.read.cluster_jobs.all() if not _is_of(home, store.read.runs.one(job.run_id))):
+            store.cluster_jobs.remove(job)
+        with_job = store.read.cluster_jobs.run_ids()
+        lost = [row.id for row in store.read.runs.find(statuses=ALIVE) if row.id not in with_job]
+        store.runner.disown(lost)
+        for run_id in lost:
+            lose(store, store.read.runs.one(run_id), "It was active when the backup was made.", home)
+        queued = sorted(row.id for row in store.read.runs.find(statuses=("queued",)))
     flush(made.database)
+    return lost, queued
+
+
+def _is_of(home: Home, run: Run) -> bool:
+    """Return whether the current store has the run of a backup, whose job on a cluster is thus this home's; a store
+    that can't be read is taken to.
+    """
+    if not home.database.exists():
+        return False
+    try:
+        with Reader.open(home) as reader:
+            return reader.runs.one(run.id).uid == run.uid
+    except NoSuchRun:
+        return False
+    except StoreError:
+        return True
 
 
 @contextmanager

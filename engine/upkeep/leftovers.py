@@ -311,7 +311,7 @@ def left_processes(home: Home, reader: Reader, grace_s: float) -> Iterator[Lefto
         if ended_at is not None and seconds_since(ended_at) >= grace_s:
             yield from (
                 _left(process, f"Belongs to run {run_id}, which has ended: {_command(process.pid)}", run_id)
-                for process in _alive(tree(worker))
+                for process in _alive(tree(worker, home.path))
             )
     runner = reader.runner.current()
     serving = runner.process.pid if runner and is_alive(runner.process) else None

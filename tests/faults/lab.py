@@ -90,7 +90,7 @@ class Lab:
 
     def note(self, run_id: int) -> None:
         """Note what the run has on the machine, of which nothing may be left in the end."""
-        self.footprints[run_id] = self.footprints.get(run_id, Footprint()) | look(self.worker(run_id))
+        self.footprints[run_id] = self.footprints.get(run_id, Footprint()) | look(self.worker(run_id), self.home.path)
 
     def goes_on(self, run_id: int) -> bool:
         """Wait until the run has trained further or has ended; say whether it goes on."""
@@ -133,7 +133,9 @@ class Lab:
         wait_until(lambda: self.run(run_id).status in ENDED, f"run {run_id} ends")
         run, seen = self.run(run_id), self.footprints.get(run_id, Footprint())
         shared = [path for path in seen.paths if path.parent == SHARED]
-        wait_until(lambda: run.worker is None or tree(run.worker) == [], f"no process of run {run_id} is left")
+        wait_until(
+            lambda: run.worker is None or tree(run.worker, self.home.path) == [], f"no process of run {run_id} is left"
+        )
         wait_until(
             lambda: not made_by(seen.pids) and not any(path.exists() for path in shared),
             f"no shared memory of run {run_id} is left",
@@ -154,7 +156,9 @@ class Lab:
             self.cancel_all()
             with Store.open(self.home, timeout_s=30) as store:
                 store.runner.ask_to_stop()
-            wait_until(lambda: not is_alive(process) and tree(process) == [], "nothing is left of the runner")
+            wait_until(
+                lambda: not is_alive(process) and tree(process, self.home.path) == [], "nothing is left of the runner"
+            )
         end_processes_of(self.home)  # those of a test that failed half-way
 
 

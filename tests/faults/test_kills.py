@@ -141,7 +141,9 @@ class Lab:
             store.runner.ask_to_stop()
         wait_until(lambda: runner is None or not is_alive(runner), "the runner to end")
         self.left = [
-            f"process {pid} of run {run_id}" for run_id, worker in self.workers.items() for pid in tree(worker)
+            f"process {pid} of run {run_id}"
+            for run_id, worker in self.workers.items()
+            for pid in tree(worker, self.home.path)
         ]
 
 
@@ -162,7 +164,7 @@ def lab(seed: int) -> Iterator[Lab]:
                 end_session(runner, grace_s=0.0)
             for run in made.runs(*ALIVE):
                 if run.worker:
-                    end_tree(run.worker)
+                    end_tree(run.worker, home.path)
 
 
 def left_segments(before: set[str]) -> list[str]:

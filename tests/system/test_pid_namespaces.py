@@ -160,7 +160,7 @@ def test_a_process_with_the_pid_of_a_run_of_another_namespace_is_left_alone(
     launcher = LocalLauncher(home)
     for force in (False, True):
         launcher.cancel(worker, force=force)
-    clear(worker, Footprint(frozenset([sleeper.pid])), home.run_folder(run_id))
+    clear(worker, Footprint(frozenset([sleeper.pid])), home.run_folder(run_id), home.path)
     assert launcher.poll(worker) == "is gone"
     assert sleeper.poll() is None
 

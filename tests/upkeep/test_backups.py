@@ -5,6 +5,7 @@ import itertools
 import os
 import shutil
 import sqlite3
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -19,14 +20,17 @@ from engine.errors import NoCheckpoint, RunnerError, StoreBusy, StoreError, Stor
 from engine.home import Home
 from engine.launch import resume
 from engine.recorder import Point
-from engine.runner.run_supervisor import lose
-from engine.store import Demand, Launch, RankBatch, Reader, Store
+from engine.runner.placement import LocalLauncher
+from engine.runner.run_supervisor import Endings
+from engine.store import Demand, Launch, ProcessIdentity, RankBatch, Reader, Store
 from engine.store.schema.migrations import steps
 from engine.store.timestamps import now
 from engine.system.checkpoint_state import last_checkpoint
-from engine.system.processes import me
+from engine.system.processes import identity, me
+from engine.system.runner_process import lose, runner_process
 from engine.upkeep import fsck
 from engine.upkeep.backups import Schedule, back_up, backups, check_sum, restore
+from engine.upkeep.leftovers import leftovers
 from tests.checkpoints import lay
 from tests.store.test_concurrency import WRITER
 
@@ -198,6 +202,77 @@ def test_a_restore_that_fails_has_changed_nothing(
     with Reader.open(home) as reader:
         assert reader.runs.count() == 2
         assert reader.audit.entries()[0].command == "restore"
+
+
+@pytest.fixture
+def worker(home: Home) -> Iterator[ProcessIdentity]:
+    """A live process of the home, which its store has as the worker of a run and as its runner."""
+    command = ["sleep", "600"]
+    process = subprocess.Popen(command, env=os.environ | {"PARALLAB_HOME": str(home.path)}, start_new_session=True)
+    found = identity(process.pid)
+    assert found
+    yield found
+    process.kill()
+    process.wait()
+
+
+def works(store: Store, worker: ProcessIdentity, run_id: int) -> None:
+    """Have the run train in that worker, and the runner be the same process."""
+    store.claims.claim(run_id, worker, ())
+    store.worker.begin(run_id, worker, {})
+    store.worker.mark_running(run_id, 0.1)
+    store.runner.register(worker, cores=2, gpus=0)
+
+
+def nothing_of_the_original_ends(home: Home, store: Store, run_id: int, worker: ProcessIdentity) -> None:
+    """Let a runner and a cleanup of a copied home end what they take for theirs."""
+    store.runs.cancel(run_id, by="ada", force=True) if store.read.runs.one(run_id).status == "running" else None
+    endings = Endings(store, LocalLauncher(home))
+    assert endings.holders() == []
+    endings.inherit(run_id)
+    endings.holders()
+    with Reader.open(home) as reader:
+        assert leftovers(home, reader, home.path / "none", grace_s=0.0) == []
+    for force in (False, True):
+        endings.launcher.cancel(worker, force=force)
+    assert identity(worker.pid) == worker
+
+
+@pytest.mark.processes
+def test_a_backup_restored_elsewhere_owns_no_process_of_the_original_home(
+    home: Home, store: Store, add: Callable[..., int], worker: ProcessIdentity, tmp_path: Path
+) -> None:
+    run_id, queued = add(), add()
+    works(store, worker, run_id)
+    made, other = back_up(home, by="ada"), Home(tmp_path / "other")
+    done = restore(other, made.path, by="ada")
+    assert (done.lost, done.queued) == ([run_id], [queued])
+    with Store.open(other) as theirs:
+        run = theirs.read.runs.one(run_id)
+        assert (run.status, run.worker, runner_process(other)) == ("lost", None, None)
+        assert "a backup made while this run was active" in run.cause
+        assert theirs.read.runs.one(queued).status == "queued"
+        nothing_of_the_original_ends(other, theirs, run_id, worker)
+    assert store.read.runs.one(run_id).status == "running"
+
+
+@pytest.mark.processes
+def test_a_copied_home_owns_no_process_of_the_original(
+    home: Home, store: Store, add: Callable[..., int], worker: ProcessIdentity, tmp_path: Path
+) -> None:
+    run_id, other_id = add(), add()
+    for each in (run_id, other_id):
+        works(store, worker, each)
+    shutil.copytree(home.path, tmp_path / "other")
+    other = Home(tmp_path / "other")
+    assert runner_process(home) == worker and runner_process(other) is None
+    with Store.open(other) as theirs:
+        nothing_of_the_original_ends(other, theirs, run_id, worker)
+        assert theirs.read.runs.one(run_id).status == "cancelled"
+        lost = theirs.read.runs.one(other_id)
+        assert (lost.status, lost.cause.partition(",")[0]) == ("lost", "This home is a copy of another one")
+    endings = Endings(store, LocalLauncher(home))
+    assert len(endings.holders()) == 2, "the original has both"
 
 
 def test_a_checkpoint_that_the_restored_store_has_no_points_for_is_not_resumed(

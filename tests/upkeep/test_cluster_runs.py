@@ -105,6 +105,19 @@ def test_a_backup_holds_the_job_and_nothing_is_restored_while_one_is_on(
     assert list(fsck.examine(home)) == []
 
 
+def test_a_backup_restored_elsewhere_leaves_the_job_with_the_original_home(
+    home: Home, store: Store, add: Callable[..., int], on_cluster: int, tmp_path: Path
+) -> None:
+    waiting = add(terms=LaunchOptions(target="lab"))
+    assert store.cluster_jobs.plan(waiting, "lab", "def", "/shared/parallab-jobs/run-2-def")
+    made, other = back_up(home, by="ada"), Home(tmp_path / "other")
+    done = restore(other, made.path, by="ada")
+    assert (done.lost, done.queued) == ([on_cluster], [waiting])
+    with Reader.open(other) as reader:
+        assert reader.cluster_jobs.all() == []
+        assert reader.runs.one(on_cluster).status == "lost"
+
+
 def test_a_bundle_brings_the_run_but_neither_its_job_nor_its_target(
     home: Home, store: Store, on_cluster: int, tmp_path: Path
 ) -> None:

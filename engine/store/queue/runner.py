@@ -77,6 +77,20 @@ class RunnerCommands:
         with self.db.change() as connection:
             connection.execute("DELETE FROM runner")
 
+    def disown(self, run_ids: Collection[int]) -> None:
+        """Unregister the runner, and forget the workers of these runs: a backup names processes that it doesn't own."""
+        with self.db.change() as connection:
+            connection.execute("DELETE FROM runner")
+            connection.execute(
+                "UPDATE runs SET worker_boot_id = NULL, worker_pid = NULL, worker_started_ticks = NULL,"
+                " worker_pid_namespace = NULL WHERE id IN (SELECT value FROM json_each(?))",
+                [json.dumps(list(run_ids))],
+            )
+            connection.execute(
+                "UPDATE ranks SET pid = NULL WHERE run_id IN (SELECT value FROM json_each(?))",
+                [json.dumps(list(run_ids))],
+            )
+
 
 # ------------------------------------------------------------------------------------------------------------------
 # Measurements of the machine over the last hour, sampled by the runner; older ones are deleted when new ones
