@@ -7,6 +7,7 @@ import re
 import resource
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from engine.data.tensors import finish
 from engine.errors import EngineError, RunFailed
 from engine.experiments.pipeline.config import PipelineConfig
+from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.partition import Stage
 from engine.recorder import Recorder
 from engine.runtime.worker.ranks import Rank
@@ -83,14 +85,6 @@ class StageMonitor:
 
     def _check_backward(self, gradient: Tensor) -> None:
         self._is_bad[2] |= ~gradient.sum().isfinite()
-
-
-def log_memory(rank: Rank, monitor: StageMonitor) -> None:
-    """Record the stage's peak of held activations and of process memory, in MB."""
-    rank.recorder.log(
-        {"perf/activations_held": monitor.memory.most / MB, "perf/peak_memory": peak_memory_mb(rank.device)},
-        step=monitor.stage.batch,
-    )
 
 
 class FaultInjection:
@@ -324,3 +318,58 @@ def peak_memory_mb(device: torch.device) -> float:
         line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024 / MB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MB
+
+
+# ---- A stage in its rank -------------------------------------------------------------------------------------------
+
+
+class StageRank(ABC):
+    """A stage that a rank trains batch by batch under a schedule; each way to do that overrides `train` and `test`."""
+
+    def __init__(self, rank: Rank, stage: Stage, batches: MicroBatches) -> None:
+        self.rank = rank
+        self.config = stage.config
+        self.stage = stage
+        self.batches = batches
+        self.images, self.targets = batches.images(rank.device), batches.targets(rank.device)
+        self.clock = StageClock(rank.recorder, stage.config, stage.number, rank.device)
+        self.monitor = StageMonitor(stage)
+
+    @abstractmethod
+    def train(self) -> None:
+        """Train on the next batch."""
+
+    @abstractmethod
+    def test(self) -> None:
+        """Run the test images through the stages; the last one records the score."""
+
+    def run(self) -> None:
+        """Train on all batches of the run."""
+        reset_peak_memory(self.rank.device)
+        self.clock.ready(self.rank.ready())
+        for batch in range(1, self.config.batches + 1):
+            self.train()
+            if self.batches.tests_after(batch):
+                self.test()
+            self.rank.recorder.summarize("batch", batch, self.config.batches)
+
+    def update(self) -> None:
+        """Make one step of SGD with the gradient of the whole batch."""
+        with self.clock.work("update", 0):
+            self.monitor.check(self.stage.gradient)
+            self.stage.update()
+
+    def log(self, values: dict[str, float]) -> None:
+        """Record values of the batch that ended, as the last stage with the progress."""
+        done, config = self.stage.batch, self.config
+        if self.stage.is_last:
+            self.rank.recorder.progress(done * config.batch_size, config.batches * config.batch_size)
+        self.rank.recorder.log(values, step=done, passes=self.batches.passes_after(done))
+
+
+def log_memory(rank: Rank, monitor: StageMonitor) -> None:
+    """Record the stage's peak of held activations and of process memory, in MB."""
+    rank.recorder.log(
+        {"perf/activations_held": monitor.memory.most / MB, "perf/peak_memory": peak_memory_mb(rank.device)},
+        step=monitor.stage.batch,
+    )

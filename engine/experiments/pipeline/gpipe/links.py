@@ -20,8 +20,8 @@ from torch.futures import Future
 
 from engine.data.tensors import check_room, shared_zeros
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.monitor import StageClock, WaitTable
-from engine.experiments.pipeline.partition import Stage, device_maps, largest_boundary
+from engine.experiments.pipeline.monitor import WaitTable
+from engine.experiments.pipeline.partition import device_maps, largest_boundary
 from engine.pipelining import depth, sizes
 from engine.runtime.rank.semaphore import Semaphore
 from engine.runtime.transport import rpc_group
@@ -34,6 +34,9 @@ AHEAD, BACK = 0, 1
 class Link(Protocol):
     """One end of the connection of two neighbouring stages; tensors are identified by their micro-batch."""
 
+    neighbour: int
+    """The other end's stage (from 0)."""
+
     def send(self, micro_batch: int, tensor: Tensor) -> None:
         """Send activations forward, or their gradient back."""
 
@@ -45,73 +48,6 @@ class Link(Protocol):
 
     def release(self, micro_batch: int) -> None:
         """Free the slot of a received tensor, if there is no backward."""
-
-
-class Neighbours:
-    """The connections of one stage to the previous and next ones; all transfers are recorded."""
-
-    def __init__(self, rank: Rank, stage: Stage, clock: StageClock, before: Link | None, after: Link | None) -> None:
-        self._recorder = rank.recorder
-        self._stage = stage
-        self._clock = clock
-        self._before, self._after = before, after
-
-    def receive_activations(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
-        """Return the micro-batch's input [shape] from the previous stage."""
-        assert self._before
-        what = f"the activations of micro-batch {micro_batch}"
-        return self._receive(self._before, self._stage.number - 1, micro_batch, shape, what)
-
-    def send_activations(self, micro_batch: int, activations: Tensor) -> None:
-        """Send the micro-batch's output to the next stage."""
-        assert self._after
-        self._send(self._after, self._stage.number + 1, micro_batch, activations)
-
-    def receive_gradient(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
-        """Return the gradient [shape] of the micro-batch's output from the next stage."""
-        assert self._after
-        what = f"the gradient of micro-batch {micro_batch}"
-        return self._receive(self._after, self._stage.number + 1, micro_batch, shape, what)
-
-    def send_gradient(self, micro_batch: int, gradient: Tensor) -> None:
-        """Send the gradient of the micro-batch's input to the previous stage."""
-        assert self._before
-        self._send(self._before, self._stage.number - 1, micro_batch, gradient)
-
-    def _send(self, link: Link, peer: int, micro_batch: int, tensor: Tensor) -> None:
-        with self._clock.transfer("send", micro_batch, peer, tensor.nbytes):
-            link.send(micro_batch, tensor)
-
-    def _receive(self, link: Link, peer: int, micro_batch: int, shape: tuple[int, ...], what: str) -> Tensor:
-        with self._recorder.phase("wait", what.split(" of ")[0].removeprefix("the "), peer=peer, number=micro_batch):
-            link.wait(micro_batch, f"{what}, batch {self._stage.batch + 1}")
-        with self._clock.transfer("receive", micro_batch, peer, 4 * torch.Size(shape).numel()):
-            return link.take(micro_batch, shape)
-
-    # ---- tests: a slot is free again when the receiver releases it
-
-    def receive_test_activations(self, part: int, shape: tuple[int, ...]) -> Tensor:
-        """Return the input [shape] of a part of the test images from the previous stage."""
-        assert self._before
-        self._before.wait(part, "activations of test images")
-        return self._before.take(part, shape)
-
-    def release_slot(self, part: int) -> None:
-        """Free the slot of what `receive_test_activations` returned."""
-        assert self._before
-        self._before.release(part)
-
-    def send_test_activations(self, part: int, activations: Tensor) -> None:
-        """Send the output for a part of the test images to the next stage."""
-        assert self._after
-        self._recorder.exchanged(activations.nbytes)
-        self._after.send(part, activations)
-
-    def wait_for_slot(self, part: int) -> None:
-        """Wait until the next stage has released the slot of that part."""
-        assert self._after
-        self._after.wait(part, "the release of test images")
-        self._after.take(part, (0,))
 
 
 @dataclass(frozen=True)
@@ -174,7 +110,7 @@ class SharedLink:
         device: torch.device,
     ) -> None:
         self._waits = waits
-        self._stage, self._neighbour = stage, neighbour
+        self._stage, self.neighbour = stage, neighbour
         self._device = device
         out = AHEAD if neighbour > stage else BACK
         self._out, self._in = slots[out], slots[1 - out]
@@ -185,7 +121,7 @@ class SharedLink:
         self._sent.release()
 
     def wait(self, micro_batch: int, what: str) -> None:
-        with self._waits.waiting_for(self._stage, self._neighbour):
+        with self._waits.waiting_for(self._stage, self.neighbour):
             if not self._arrived.acquire(self._waits.config.timeout_s):
                 raise self._waits.timeout_error(self._stage, what)
 
@@ -269,7 +205,7 @@ class RpcLink:
     def __init__(self, config: PipelineConfig, waits: WaitTable, stage: int, neighbour: int) -> None:
         self._waits = waits
         self._stage = stage
-        self._neighbour = neighbour
+        self.neighbour = neighbour
         self._role = config.stage_roles[neighbour]
         self._sent: deque[Future[Any]] = deque()
 
@@ -283,13 +219,13 @@ class RpcLink:
 
     def wait(self, micro_batch: int, what: str) -> None:
         deadline = time.monotonic() + self._waits.config.timeout_s
-        with self._waits.waiting_for(self._stage, self._neighbour):
-            while not _mailbox.wait(self._neighbour, micro_batch, LOOK_S):
+        with self._waits.waiting_for(self._stage, self.neighbour):
+            while not _mailbox.wait(self.neighbour, micro_batch, LOOK_S):
                 if time.monotonic() > deadline:
                     raise self._waits.timeout_error(self._stage, what)
 
     def take(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
-        found = _mailbox.take(self._neighbour, micro_batch)
+        found = _mailbox.take(self.neighbour, micro_batch)
         return torch.empty(0) if found is None else found
 
     def release(self, micro_batch: int) -> None:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from engine.data.tensors import keep_freed_memory
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.gpipe.links import Links, Neighbours
+from engine.experiments.pipeline.gpipe.links import Link, Links
 from engine.experiments.pipeline.micro_batches import MicroBatches, TestScore
-from engine.experiments.pipeline.monitor import StageClock, StageMonitor, log_memory, reset_peak_memory
+from engine.experiments.pipeline.monitor import StageRank, log_memory
 from engine.experiments.pipeline.partition import Stage, boundaries, loss_of, make_stage
 from engine.pipelining import actions, depth, sizes
 from engine.runtime.worker.ranks import Rank
@@ -26,38 +26,24 @@ def run_rank(rank: Rank, config: PipelineConfig, batches: MicroBatches, links: L
     keep_freed_memory()
     stage = make_stage(rank, rank.index, config, costs)
     with links.open(rank, rank.index) as (before, after):
-        clock = StageClock(rank.recorder, config, stage.number, rank.device)
-        gpipe = GPipeStage(rank, stage, batches, Neighbours(rank, stage, clock, before, after), clock)
-        reset_peak_memory(rank.device)
-        clock.ready(rank.ready())
-        for batch in range(config.batches):
-            gpipe.train()
-            if batches.tests_after(batch + 1):
-                gpipe.test()
-            rank.recorder.summarize("batch", batch + 1, config.batches)
+        gpipe = GPipeStage(rank, stage, batches, before, after)
+        gpipe.run()
     log_memory(rank, gpipe.monitor)
 
 
-class GPipeStage:
-    """One stage between its neighbours."""
+class GPipeStage(StageRank):
+    """One stage between its neighbours: the first one has none before it, the last one none after it."""
 
     def __init__(
-        self, rank: Rank, stage: Stage, batches: MicroBatches, neighbours: Neighbours, clock: StageClock
+        self, rank: Rank, stage: Stage, batches: MicroBatches, before: Link | None, after: Link | None
     ) -> None:
+        super().__init__(rank, stage, batches)
         config = stage.config
-        self.rank = rank
-        self.config = config
-        self.stage = stage
-        self.is_first, self.is_last = stage.number == 0, stage.is_last
-        self.neighbours = neighbours
-        self.clock = clock
-        self.monitor = StageMonitor(stage)
+        self.before, self.after = before, after
         self.order = actions(config.schedule, stage.number, config.stages, config.splits)
         self.sizes = sizes(config.batch_size, config.splits)
         self.input_shape = boundaries(config)[stage.first_layer]
         """Of one image."""
-        self.batches = batches
-        self.images, self.targets = batches.images(rank.device), batches.targets(rank.device)
         self.held: dict[int, tuple[Tensor, Tensor]] = {}
         """By micro-batch: x and y waiting for their backward."""
         self.loss = torch.zeros((), device=rank.device)
@@ -69,36 +55,39 @@ class GPipeStage:
                 self.forward(action.micro_batch)
             else:
                 self.backward(action.micro_batch)
-        with self.clock.work("update", 0):
-            self.monitor.check(self.stage.gradient)
-            self.stage.update()
-        self._log()
+        self.update()
+        values = self.clock.batch_done()
+        if self.after is None:
+            values["train/loss"] = float(self.loss)
+            self.loss.zero_()
+        self.log(values)
 
     def forward(self, i: int) -> None:
         """Compute y of micro-batch i, keep it for the backward, and send it to the next stage."""
-        if self.is_first:
+        if self.before is None:
             with self.rank.recorder.phase("data"):
                 x = next(self.images)
         else:
-            x = self.neighbours.receive_activations(i, (self.sizes[i], *self.input_shape))
-        x = x.detach().requires_grad_(not self.is_first)
+            x = self._receive(self.before, i, "activations", (self.sizes[i], *self.input_shape))
+        x = x.detach().requires_grad_(self.before is not None)
         with self.clock.work("forward", i):
             with self.monitor.watch("forward", i):
                 y: Tensor = self.stage.net(x)
-            if self.is_last:
+            if self.after is None:
                 y = self._loss(i, y, next(self.targets))
         self.held[i] = x, y
-        if not self.is_last:
-            self.neighbours.send_activations(i, y)
+        if self.after is not None:
+            self._send(self.after, i, y)
 
     def backward(self, i: int) -> None:
         """Add micro-batch i's gradient to the stage's, and send that of x to the previous stage."""
-        dy = None if self.is_last else self.neighbours.receive_gradient(i, tuple(self.held[i][1].shape))
         x, y = self.held.pop(i)
+        dy = None if self.after is None else self._receive(self.after, i, "gradient", tuple(y.shape))
         with self.clock.work("backward", i), self.monitor.watch_backward(i):
             torch.autograd.backward(y, dy)
-        if x.grad is not None:
-            self.neighbours.send_gradient(i, x.grad)
+        if self.before is not None:
+            assert x.grad is not None
+            self._send(self.before, i, x.grad)
 
     def _loss(self, i: int, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the contribution [] of micro-batch i to the batch's mean loss."""
@@ -107,37 +96,47 @@ class GPipeStage:
         self.loss += share.detach()
         return share
 
-    def _log(self) -> None:
-        values, done = self.clock.batch_done(), self.stage.batch
-        if self.is_last:
-            values["train/loss"] = float(self.loss)
-            self.loss.zero_()
-            self.rank.recorder.progress(done * self.config.batch_size, self.config.batches * self.config.batch_size)
-        self.rank.recorder.log(values, step=done, passes=self.batches.passes_after(done))
+    def _send(self, link: Link, i: int, tensor: Tensor) -> None:
+        with self.clock.transfer("send", i, link.neighbour, tensor.nbytes):
+            link.send(i, tensor)
+
+    def _receive(self, link: Link, i: int, what: str, shape: tuple[int, ...]) -> Tensor:
+        with self.rank.recorder.phase("wait", what, peer=link.neighbour, number=i):
+            link.wait(i, f"the {what} of micro-batch {i}, batch {self.stage.batch + 1}")
+        with self.clock.transfer("receive", i, link.neighbour, 4 * torch.Size(shape).numel()):
+            return link.take(i, shape)
 
     def test(self) -> None:
-        """Run the test images through the pipeline: forwards only. The last stage records the score."""
-        score, neighbours = TestScore(), self.neighbours
+        """Run the test images through the pipeline: forwards only. A slot is free again when its receiver releases
+        it.
+        """
+        score, parts = TestScore(), self.batches.test_parts
         ahead = depth(self.config.schedule, self.stage.number, self.config.stages, self.config.splits)
         with self.rank.recorder.phase("evaluate"):
-            for i, part in enumerate(self.batches.test_parts):
-                if self.is_first:
+            for i, part in enumerate(parts):
+                if self.before is None:
                     x = self.batches.test_images(part, self.rank.device)
                 else:
-                    x = neighbours.receive_test_activations(i, (part.stop - part.start, *self.input_shape))
+                    self.before.wait(i, "activations of test images")
+                    x = self.before.take(i, (part.stop - part.start, *self.input_shape))
                 y = self.stage.test(x)
-                if not self.is_first:
-                    neighbours.release_slot(i)
-                if self.is_last:
+                if self.before is not None:
+                    self.before.release(i)
+                if self.after is None:
                     score.add(y, self.batches.test_labels(part, y.device))
-                else:
-                    if i >= ahead:
-                        neighbours.wait_for_slot(i - ahead)
-                    neighbours.send_test_activations(i, y)
-            if self.is_last:
-                done = self.stage.batch
-                self.rank.recorder.log(score.values(), step=done, passes=self.batches.passes_after(done))
+                    continue
+                if i >= ahead:
+                    self._wait_for_slot(self.after, i - ahead)
+                self.rank.recorder.exchanged(y.nbytes)
+                self.after.send(i, y)
+            if self.after is None:
+                self.log(score.values())
             else:
-                for i in range(len(self.batches.test_parts))[-ahead:]:
-                    neighbours.wait_for_slot(i)
+                for i in range(len(parts))[-ahead:]:
+                    self._wait_for_slot(self.after, i)
         self.clock.start()
+
+    def _wait_for_slot(self, link: Link, part: int) -> None:
+        """Wait until the next stage has released that part of the test images."""
+        link.wait(part, "the release of test images")
+        link.take(part, (0,))

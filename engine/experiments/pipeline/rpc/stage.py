@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -241,14 +241,15 @@ class OpenBackwards:
         self._work = work
         self._turn = threading.Lock()
         self._open: list[int] = []
-        self._now: AbstractContextManager[None] | None = None
+        self._counted = ExitStack()
+        """The work of the counted one."""
 
     def begin(self, micro_batch: int) -> None:
         """Make the backward of this micro-batch the counted one."""
         with self._turn:
-            self._leave()
+            self._counted.close()
             self._open.append(micro_batch)
-            self._enter()
+            self._counted.enter_context(self._work(micro_batch))
 
     def end(self, micro_batch: int) -> None:
         """End this backward; if it was the counted one, the active one that began last is counted again."""
@@ -256,19 +257,10 @@ class OpenBackwards:
             if self._open[-1] != micro_batch:
                 self._open.remove(micro_batch)
                 return
-            self._leave()
+            self._counted.close()
             self._open.pop()
-            self._enter()
-
-    def _enter(self) -> None:
-        if self._open:
-            self._now = self._work(self._open[-1])
-            self._now.__enter__()
-
-    def _leave(self) -> None:
-        if self._now:
-            now, self._now = self._now, None
-            now.__exit__(None, None, None)
+            if self._open:
+                self._counted.enter_context(self._work(self._open[-1]))
 
 
 def deepest_node(node: Any) -> Any:

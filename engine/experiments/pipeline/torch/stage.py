@@ -16,7 +16,7 @@ from engine.data.tensors import keep_freed_memory
 from engine.errors import DeviceError, PeerLost
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.micro_batches import MicroBatches, TestScore
-from engine.experiments.pipeline.monitor import StageClock, StageMonitor, log_memory, reset_peak_memory
+from engine.experiments.pipeline.monitor import StageClock, StageMonitor, StageRank, log_memory
 from engine.experiments.pipeline.partition import Stage, boundaries, loss_of, make_stage
 from engine.runtime.transport.allreduce import torch_group
 from engine.runtime.worker.ranks import Rank
@@ -28,15 +28,7 @@ def run_rank(rank: Rank, config: PipelineConfig, batches: MicroBatches, costs: T
     stage = make_stage(rank, rank.index, config, costs)
     with torch_group(rank, _backend(rank, config), config.timeout_s):
         peer = TorchStage(rank, stage, batches)
-        reset_peak_memory(rank.device)
-        peer.clock.ready(rank.ready())
-        for batch in range(config.batches):
-            with _named(stage):
-                peer.train()
-            if batches.tests_after(batch + 1):
-                with _named(stage):
-                    peer.test()
-            rank.recorder.summarize("batch", batch + 1, config.batches)
+        peer.run()
         rank.barrier("through")
     log_memory(rank, peer.monitor)
 
@@ -112,23 +104,17 @@ class WatchedStage(PipelineStage):
             return super().backward_one_chunk(bwd_chunk_id, *given, **more)
 
 
-class TorchStage:
+class TorchStage(StageRank):
     """One stage under torch's schedule."""
 
     def __init__(self, rank: Rank, stage: Stage, batches: MicroBatches) -> None:
+        super().__init__(rank, stage, batches)
         config = stage.config
-        self.rank = rank
-        self.config = config
-        self.stage = stage
-        self.batches = batches
-        self.monitor = StageMonitor(stage)
-        self.clock = StageClock(rank.recorder, config, stage.number, rank.device)
         self.shape = (
             boundaries(config)[stage.first_layer]
             if stage.number == 0
             else _channels_last(boundaries(config)[stage.first_layer])
         )
-        self.images, self.targets = batches.images(rank.device), batches.targets(rank.device)
         size = config.batch_size // config.splits
         inputs = torch.empty(size, *self.shape, device=rank.device, requires_grad=stage.number > 0)
         outputs = torch.empty(size, *self._output_shape(), device=rank.device, requires_grad=True)
@@ -154,22 +140,19 @@ class TorchStage:
             with self.rank.recorder.phase("data"):
                 given = (torch.cat(list(islice(self.images, config.splits))),)
         truth = torch.cat(list(islice(self.targets, config.splits))) if stage.is_last else None
-        with self.rank.recorder.phase("wait"):
+        with self.rank.recorder.phase("wait"), _named(stage):
             self.schedule.step(*given, target=truth, losses=losses if stage.is_last else None, return_outputs=False)
         self.rank.recorder.exchanged(self.sent)
-        with self.clock.work("update", 0):
-            self.monitor.check(stage.gradient)
-            stage.update()
-        values, done = self.clock.batch_done(), stage.batch
+        self.update()
+        values = self.clock.batch_done()
         if stage.is_last:
             values["train/loss"] = float(torch.stack(losses).detach().mean())
-            self.rank.recorder.progress(done * config.batch_size, config.batches * config.batch_size)
-        self.rank.recorder.log(values, step=done, passes=self.batches.passes_after(done))
+        self.log(values)
 
     def test(self) -> None:
         """Run the test images through the stages, one part after another."""
         stage, score = self.stage, TestScore()
-        with self.rank.recorder.phase("evaluate"):
+        with self.rank.recorder.phase("evaluate"), _named(stage):
             for part in self.batches.test_parts:
                 if stage.number == 0:
                     inputs = self.batches.test_images(part, self.rank.device)
@@ -183,5 +166,5 @@ class TorchStage:
                     self.rank.recorder.exchanged(outputs.nbytes)
                     distributed.send(outputs, stage.number + 1)
         if stage.is_last:
-            self.rank.recorder.log(score.values(), step=stage.batch, passes=self.batches.passes_after(stage.batch))
+            self.log(score.values())
         self.clock.start()
