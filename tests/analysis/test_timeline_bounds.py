@@ -30,7 +30,7 @@ Sleeps = tuple[tuple[str, str, float], ...]
 """(role, or empty for all; module:Class.method; milliseconds to sleep before each call)."""
 
 SERVER = "engine.training.server:WeightServer._handle"
-AGENT = "engine.experiments.batched_reinforce.reinforce:Agent.act"
+AGENT = "engine.experiments.batched_reinforce.method:_Agent.act"
 SHARED, RPC = (f"engine.runtime.transport.{name}" for name in ("shared_memory", "rpc"))
 ENVIRONMENT = "engine.rl.environments:Environments.step"
 LEARNER = "engine.experiments.dppo.method:_Learner._update"

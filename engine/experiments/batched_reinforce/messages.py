@@ -1,7 +1,5 @@
-"""The messages between observers and agent, and the agent's memory of a round."""
+"""The messages between observers and agent, the agent's memory of a round, and its policy."""
 
-import time
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,16 +9,11 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, log_softmax
 
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
-from engine.recorder import Details
 from engine.rl.kinds import Kind
-from engine.runtime.transport.request_reply import Answer, ClientLink, Request
-from engine.runtime.worker.ranks import Rank
 
 REWARD, END = -2, -1
 """Column indices in a row of a message."""
 Rows = NDArray[np.float32]
-REPORT_EACH = 25
-"""Steps between reports of progress and phases; reporting at each step would cost as much as the step."""
 
 
 @dataclass(frozen=True)
@@ -76,63 +69,6 @@ class RoundMemory:
         """
         ended = self.ends.int().argmax(0) + 1
         return torch.where(self.ends.any(0), ended, len(self.ends)).float()
-
-
-class AgentLine:
-    """An observer's connection to the agent; it records the observer's phases."""
-
-    def __init__(self, rank: Rank, config: BatchedReinforceConfig, line: ClientLink, layout: MessageLayout) -> None:
-        self._rank = rank
-        self._config = config
-        self._line = line
-        self.message = line.outgoing.view(layout.shape).numpy()
-        """The message that `ask` sends."""
-        self.actions = line.incoming[: layout.environments].numpy()
-        """The last answer of `ask`."""
-        self._steps = 0
-        """Env steps of this observer, over all its environments."""
-        self._asked_s = self._held_s = self._played_s = 0.0
-
-    def ask(self, step: int) -> Answer:
-        """Send the message and wait for the answer."""
-        began = time.perf_counter()
-        with self._rank.recorder.operation("rpc", "ask", peer=0, number=step):
-            answer = self._line.ask(Request(self._rank.index, 0, step))
-        self._asked_s += time.perf_counter() - began
-        self._held_s += answer.held_ns / 1e9
-        return answer
-
-    def playing(self, step: int) -> AbstractContextManager[Details]:
-        """Trace the block as a step of all environments."""
-        return self._rank.recorder.operation("compute", "env step", number=step)
-
-    def count_step(self, step: int, played_s: float) -> None:
-        """Count a step of all environments and its duration; report periodically."""
-        self._steps += self._config.envs_per_observer
-        self._played_s += played_s
-        if step % REPORT_EACH == 0:
-            self.report()
-
-    def log_episodes(self, finished: list[tuple[float, int]]) -> None:
-        """Record the (return, length) of finished episodes."""
-        for reward, length in finished:
-            values = {"charts/episodic_return": reward, "charts/episodic_length": length}
-            self._rank.recorder.log(values, step=self._steps)
-
-    def end_round(self) -> None:
-        """Write the round's line to the log."""
-        config = self._config
-        number = self._steps // (config.steps * config.envs_per_observer)
-        self._rank.recorder.summarize("round", number, config.episodes)
-
-    def report(self) -> None:
-        """Record the phases since the last report, and the progress."""
-        record, config = self._rank.recorder, self._config
-        record.spend("wait", self._held_s)
-        record.spend("communicate", self._asked_s - self._held_s)
-        record.spend("compute", self._played_s)
-        self._asked_s = self._held_s = self._played_s = 0.0
-        record.progress(self._steps, config.episodes * config.steps * config.envs_per_observer, "env steps")
 
 
 # ---- The published policy: one hidden layer with dropout, and a softmax over the actions ---------------------------

@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.errors import RankFailed, RunFailed
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.experiments.batched_reinforce.messages import MessageLayout
-from engine.experiments.batched_reinforce.reinforce import Agent, AgentService
+from engine.experiments.batched_reinforce.method import _Agent, _AgentService
 from engine.registry import method
 from engine.rl.kinds import kind_of
 from engine.runtime.transport.request_reply import Answer, Exchange, Request
@@ -52,18 +52,18 @@ def run_of(config: BatchedReinforceConfig, folder: Path) -> MemorySink:
     return sink
 
 
-def agent_of(config: BatchedReinforceConfig) -> Agent:
+def agent_of(config: BatchedReinforceConfig) -> _Agent:
     torch.manual_seed(config.seed)
-    return Agent(LocalRanks(config.roles)._rank(0, "agent"), config, kind_of(config.environment))
+    return _Agent(LocalRanks(config.roles)._rank(0, "agent"), config, kind_of(config.environment))
 
 
-def played(config: BatchedReinforceConfig, order: list[int]) -> tuple[Agent, dict[tuple[int, int], Tensor]]:
+def played(config: BatchedReinforceConfig, order: list[int]) -> tuple[_Agent, dict[tuple[int, int], Tensor]]:
     """Let an agent answer made-up observers, who ask in `order` in each step, up to the end of a round; return it
     unlearned, and its answers.
     """
     agent = agent_of(config)
     agent.learn = lambda: None  # type: ignore[method-assign]
-    service = AgentService(LocalRanks(config.roles)._rank(0, "agent"), agent)
+    service = _AgentService(LocalRanks(config.roles)._rank(0, "agent"), agent)
     answers: dict[tuple[int, int], Tensor] = {}
     random = torch.Generator().manual_seed(9)
     told = torch.randn(config.steps + 1, config.observers, *agent.layout.shape, generator=random)
@@ -215,7 +215,7 @@ def test_nobody_is_said_to_wait_for_a_silent_observer_while_the_others_play() ->
     config, said = config_of(mode="per_call", timeout_s=8), list[str]()
 
     def answer(rank: Rank) -> None:
-        service = AgentService(rank, Agent(rank, config, kind_of(config.environment)))
+        service = _AgentService(rank, _Agent(rank, config, kind_of(config.environment)))
         for waiting in ([], [0], [0, 2]):
             service.heard_at[1] = time.monotonic() - 9
             service.waiting = dict.fromkeys(waiting, lambda answer, vector: None)
