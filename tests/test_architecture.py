@@ -75,7 +75,6 @@ TORCH_FREE = (
         "engine.training.settings",
         "engine.training.settings",
         "engine.rl.kinds",
-        "engine.rl.pictures",
     ),
     *("engine.analysis", "engine.pipelining", "engine.transfer"),
 )

@@ -24,7 +24,7 @@ from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import metric
 from engine.registry import experiment, known_experiment
-from engine.rl.pictures import PICTURE
+from engine.rl.kinds import PICTURE
 from engine.store import Reader, Stretch
 from engine.store.curve_records import Band, Series
 from engine.store.records import Run

@@ -28,7 +28,7 @@ from engine.errors import EngineError, StoreError
 from engine.hang.stacks import last_collectives, last_stacks
 from engine.home import Home
 from engine.registry import experiment, known_experiment
-from engine.rl.pictures import PICTURE
+from engine.rl.kinds import PICTURE
 from engine.store import Reader, Store
 from engine.store.records import Run
 from engine.system import run_files

@@ -18,6 +18,8 @@ from engine.config import RuleBroken
 from engine.metrics import EPISODES, LAST_EPISODES
 
 FIELD = "environment"
+PICTURE = "episode.gif"
+"""File name of a recorded episode in the run's folder."""
 SHOWN = BUILT_IN["environments"]
 """Environments included in gymnasium itself, without extra packages."""
 MOST_NUMBERS = 16_384

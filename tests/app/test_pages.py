@@ -24,7 +24,7 @@ from engine.errors import Forbidden
 from engine.home import ROOT, Home
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
-from engine.rl.pictures import PICTURE
+from engine.rl.kinds import PICTURE
 from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import ENDED, Run, Status
 from engine.system.processes import me

@@ -10,8 +10,9 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
+from engine.experiments.dppo.evaluation import write_gif
 from engine.recorder import Point
-from engine.rl.pictures import PICTURE, write_gif
+from engine.rl.kinds import PICTURE
 from engine.store import RankBatch, Store
 from tests.browser.conftest import Console, Lab
 from tests.browser.places import settle

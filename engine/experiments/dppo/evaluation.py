@@ -1,19 +1,20 @@
 """The main process during training: it monitors the other ranks, evaluates the newest policy, and records episodes."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from engine.errors import RunFailed
 from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.policy import FlatPolicy, PublishedPolicy
 from engine.experiments.dppo.shared_state import RunThread, SharedState
 from engine.rl.environments import Environments
-from engine.rl.kinds import Kind, make
-from engine.rl.pictures import PICTURE, write_gif
+from engine.rl.kinds import PICTURE, Kind, make
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import EVALUATION
 
@@ -180,3 +181,34 @@ def _check_collectors(shared: SharedState, config: DppoConfig) -> None:
                 f"{config.environment} hangs. Check its log, try another environment, or raise "
                 "timeout_s if a step takes that long."
             )
+
+
+# ---- Episodes as animated images -----------------------------------------------------------------------------------
+
+WIDTH = 320
+FRAMES_PER_SECOND = 25
+
+
+def write_gif(path: Path, frames: Sequence[NDArray[np.uint8]], frames_per_second: int) -> None:
+    """Write frames [height, width, 3] as a looping GIF, to a temporary name first so that readers never see a partial
+    file.
+    """
+    every = max(1, round(frames_per_second / FRAMES_PER_SECOND))
+    pictures = [_small(frame) for frame in frames[::every]]
+    part = path.with_suffix(".part")
+    pictures[0].save(
+        part,
+        format="GIF",
+        save_all=True,
+        append_images=pictures[1:],
+        duration=1000 * every // frames_per_second,
+        loop=0,
+        optimize=True,
+    )
+    part.replace(path)
+
+
+def _small(frame: NDArray[np.uint8]) -> Image.Image:
+    picture = Image.fromarray(frame)
+    height = round(picture.height * WIDTH / picture.width)
+    return picture.resize((WIDTH, height)).quantize(32)

@@ -15,8 +15,7 @@ from engine.experiments.dppo.policy import FlatPolicy
 from engine.experiments.dppo.shared_state import SharedState
 from engine.home import Home
 from engine.registry import experiment, method
-from engine.rl.kinds import kind_of
-from engine.rl.pictures import PICTURE
+from engine.rl.kinds import PICTURE, kind_of
 from tests.doubles import LocalRanks
 from tests.experiments.dppo import dppo_functions as functions
 from tests.experiments.dppo.dppo_runs import board_of, config_of, ranks_of
