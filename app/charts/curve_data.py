@@ -28,7 +28,7 @@ from engine.analysis.statistics.intervals import (
     member,
     of_all,
 )
-from engine.analysis.total_work import updates_at
+from engine.analysis.update_clock import updates_at
 from engine.store import Reader, RecordedMetric, Stretch
 from engine.store.curves.downsample import kept
 from engine.store.curves.multi_run import BinnedCell

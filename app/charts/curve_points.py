@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from engine.analysis.statistics.intervals import Floats
-from engine.analysis.total_work import EXCHANGED, growing, updates_at
+from engine.analysis.update_clock import EXCHANGED, growing, updates_at
 from engine.filter.tree import metric_quoted, metric_written
 from engine.metrics import metric
 from engine.registry import known_experiment

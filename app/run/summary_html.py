@@ -34,8 +34,8 @@ from engine.analysis import comparability
 from engine.analysis.comparability import named
 from engine.analysis.result import Ranked, ranked
 from engine.analysis.scaling.scaling_data import SERVE, SHARES, PhaseBar, kind_of
-from engine.experiment import HEADLINE, STATISTICS, Of
-from engine.metrics import metric
+from engine.experiment import HEADLINE
+from engine.metrics import STATISTICS, Of, metric
 from engine.queue.cluster_wait import in_words, job_state
 from engine.registry import known_experiment
 from engine.seeding import SEEDING

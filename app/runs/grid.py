@@ -18,8 +18,7 @@ from app.runs.rows import TableRow
 from app.ui.run_state import DISTURBED, cause_of, outcome, status_counts, time_left
 from engine.analysis.comparability import in_words
 from engine.analysis.result import Ranked, not_learned
-from engine.experiment import Result
-from engine.metrics import metric
+from engine.metrics import Result, metric
 from engine.store.records import ENDED, RunRow, Status
 
 _grid = st.components.v2.component(

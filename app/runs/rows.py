@@ -12,8 +12,7 @@ from engine.analysis.result import NotLearned, Ranked, not_learned
 from engine.analysis.run_values import field_in_words, lower_title, most_telling_first
 from engine.duel.spec import from_json
 from engine.errors import EngineError
-from engine.experiment import Result
-from engine.metrics import metric
+from engine.metrics import Result, metric
 from engine.registry import experiment, known_experiment
 from engine.store import Reader, RunRow, StoredDuel, Sweep
 from engine.store.records import ENDED, Status

@@ -30,7 +30,7 @@ from engine.analysis.scaling.targets import (
     words_of_target,
 )
 from engine.analysis.statistics.intervals import Interval, Statistic
-from engine.analysis.total_work import updates_at
+from engine.analysis.update_clock import updates_at
 from engine.metrics import metric
 from engine.store import Reader
 from engine.store.records import RunRow

@@ -10,8 +10,7 @@ from typing import Any
 from engine.analysis.comparability import block_of, depends_on_time
 from engine.analysis.run_values import number, other_task, split
 from engine.data.catalogue import DATA_SETS
-from engine.experiment import Result
-from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, WINDOW, Metric, metric
+from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, WINDOW, Metric, Result, metric
 from engine.registry import known_experiment
 from engine.store.records import ENDED, RunRow, is_complete
 

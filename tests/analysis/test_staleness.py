@@ -23,7 +23,7 @@ from engine.analysis.scaling.staleness import (
     stale_runs,
 )
 from engine.analysis.statistics.groups import mean, percentile, together
-from engine.analysis.total_work import growing, updates_at
+from engine.analysis.update_clock import growing, updates_at
 from engine.registry import experiments
 from engine.store.records import RunRow
 

@@ -3,8 +3,8 @@
 from typing import Literal
 
 from engine.config import Config, RuleBroken, Rules, setting
-from engine.experiment import Clock, Experiment, Flow, Preset, ReadySweep, Result, Work
-from engine.metrics import LAST_EPISODES
+from engine.experiment import Clock, Experiment, Flow, Preset, ReadySweep, Work
+from engine.metrics import LAST_EPISODES, Result
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 from engine.training.settings import SLOW_START, as_published
 

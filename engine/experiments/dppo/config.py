@@ -4,7 +4,8 @@ from math import ceil
 from typing import Literal
 
 from engine.config import Config, Rule, Rules, interval, setting
-from engine.experiment import Clock, Experiment, Flow, Preset, Result, Work
+from engine.experiment import Clock, Experiment, Flow, Preset, Work
+from engine.metrics import Result
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 from engine.training.settings import SCHEDULE, Schedule
 

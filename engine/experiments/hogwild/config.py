@@ -5,7 +5,8 @@ from typing import Literal
 
 from engine.config import RuleBroken, Rules, interval, setting
 from engine.data.catalogue import DatasetName, data_set
-from engine.experiment import HEADLINE, Clock, Contender, Experiment, Flow, Pace, Preset, Ready, ReadySweep, Result
+from engine.experiment import HEADLINE, Clock, Contender, Experiment, Flow, Pace, Preset, Ready, ReadySweep
+from engine.metrics import Result
 from engine.training.settings import DIGITS, IMAGES, SLOW_START, TrainersConfig, as_published, fits_the_data
 
 SPARSE = {"model": "sparse_logistic"}

@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 from engine.config import Rules, setting
 from engine.data.catalogue import data_set
-from engine.experiment import Clock, Contender, Experiment, Flow, Preset, Ready, Result, Work
+from engine.experiment import Clock, Contender, Experiment, Flow, Preset, Ready, Work
+from engine.metrics import Result
 from engine.training.settings import DIGITS, ServerConfig, fits_the_data, served
 
 

@@ -7,18 +7,8 @@ from pydantic import Field
 
 from engine.config import Config, Rule, RuleBroken, Rules, interval, setting
 from engine.data.catalogue import ImagesName, data_set
-from engine.experiment import (
-    Baseline,
-    Clock,
-    Experiment,
-    Flow,
-    Preset,
-    ReadySweep,
-    Reference,
-    Result,
-    Scaling,
-    Work,
-)
+from engine.experiment import Baseline, Clock, Experiment, Flow, Preset, ReadySweep, Reference, Scaling, Work
+from engine.metrics import Result
 from engine.pipelining import Schedule, order_of, speed_up_bound
 
 # ---- Reference lines of its sweeps: equal stages, and the measured stages in their schedule's order -----------------

@@ -14,21 +14,18 @@ That is `sync` weights. The other averaging methods:
 
     elastic             x_i is kept from round to round; when all have arrived  x_i <- x_i + (beta / N) (c - x_i)
                         and  c <- c + beta (mean of x_i - c)      (Zhang, Choromanska and LeCun 2015, EASGD)
-    gradients, ddp      x_i <- x_i - eta (mean of all g_i)  in each step, the same for all;  c <- x_i  at the end
+    gradients, ddp      x_i <- x_i - eta (mean of all g_i)  in each step, the same for all      (`gradients.py`)
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn.functional import nll_loss
-from torch.nn.parallel import DistributedDataParallel
 
 from engine.experiments.sync_sgd.config import SyncSgdConfig
+from engine.experiments.sync_sgd.gradients import GradientAverage, TorchDdp
 from engine.experiments.sync_sgd.trainer import SharedInputs, SyncTrainer
-from engine.runtime.transport.allreduce import gone_round
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import DROPOUT
 
@@ -70,9 +67,9 @@ def _way_to_average(trainer: SyncTrainer) -> Callable[[int], None]:
         case "elastic":
             return partial(_average_elastically, trainer)
         case "gradients":
-            return _GradientAverage(trainer).train_round
+            return GradientAverage(trainer).train_round
         case "ddp":
-            return _TorchDdp(trainer).train_round
+            return TorchDdp(trainer).train_round
 
 
 def _average_weights(trainer: SyncTrainer, number: int) -> None:
@@ -121,103 +118,3 @@ def _train_alone(trainer: SyncTrainer, number: int) -> None:
 def _pull(local: Tensor, center: Tensor, rate: float) -> None:
     """x <- x + rate (c - x), in place."""
     local.add_(center - local, alpha=rate)
-
-
-# ---- Averaging of gradients ----------------------------------------------------------------------------------------
-# The mean of N gradients of b samples is the gradient of N x b samples. A trainer whose part ends before the longest
-# one continues without a mini-batch, and the mean is over the others.
-
-Batch = tuple[Tensor, Tensor]
-
-
-class _GradientAverage:
-    """One trainer that averages gradients with our own collective."""
-
-    def __init__(self, trainer: SyncTrainer) -> None:
-        self.trainer = trainer
-
-    def train_round(self, number: int) -> None:
-        """Make the steps of round `number` (from 1)."""
-        trainer, part = self.trainer, self.trainer.part
-        if not trainer.config.keep_optimizer:
-            trainer.optimizer.velocity.zero_()
-        for step in range(part.longest_steps):
-            trainer.optimizer.learning_rate = trainer.learning_rate(number, step, part.longest_steps)
-            if step >= part.steps:
-                self.step(number, step, None)
-                continue
-            with trainer.record.phase("data"):
-                batch = part.next_batch()
-            with trainer.record.phase("compute"):
-                trainer.faults.inject(trainer.log.steps + 1)
-            loss = self.step(number, step, batch)
-            trainer.log.log_step(loss, len(batch[1]))
-        trainer.global_state.copy_(trainer.net.state)
-
-    def step(self, number: int, step: int, batch: Batch | None) -> float:
-        """Make one step on a mini-batch (None if this trainer has finished its part) and return its loss."""
-        trainer, net, loss = self.trainer, self.trainer.net, 0.0
-        if batch is None:
-            net.message.zero_()
-        else:
-            with trainer.record.phase("compute"):
-                loss = net.compute_gradient(*batch)
-        self.store_before_last_average(step)
-        trainer.average(net.message, f"step {step + 1} of round {number}")
-        with trainer.record.phase("update"):
-            if (contributors := trainer.part.contributors(step)) < trainer.config.trainers:
-                net.message.mul_(
-                    trainer.config.trainers / contributors
-                )  # the mean over trainers with a mini-batch left
-            trainer.optimizer.step()
-            net.statistics.copy_(net.message[net.parameters :])
-        return loss
-
-    def store_before_last_average(self, step: int) -> None:
-        """Store this trainer's own state for a checkpoint before the round's last average."""
-        if step == self.trainer.part.longest_steps - 1:
-            self.trainer.store_own_state()
-
-
-class _TorchDdp(_GradientAverage):
-    """The same by torch, which sends gradients while it computes others: all of it counts as the phase `compute`,
-    including waiting.
-    """
-
-    def __init__(self, trainer: SyncTrainer) -> None:
-        super().__init__(trainer)
-        self._net = DistributedDataParallel(trainer.net.module)
-        self._last_batch: Batch | None = None
-        self._steps = 0
-        """Steps made by this process."""
-
-    def step(self, number: int, step: int, batch: Batch | None) -> float:
-        trainer = self.trainer
-        # torch always divides by N
-        share = trainer.config.trainers / trainer.part.contributors(step) if batch else 0.0
-        self._last_batch = batch or self._last_batch
-        assert self._last_batch is not None, "a trainer's first step of a round has a mini-batch"
-        images, labels = self._last_batch
-        what = f"step {step + 1} of round {number}"
-        # In the second forward torch has all trainers agree on the order in which gradients became ready, and sends
-        # them in that order from then on.
-        meeting = trainer.circle.meeting(what) if self._steps == 1 else nullcontext()
-        with trainer.record.phase("compute"), meeting, nullcontext() if batch else self._without_draws():
-            trainer.net.gradient.zero_()
-            loss = nll_loss(self._net(images), labels)
-        self._steps += 1
-        self.store_before_last_average(step)
-        with trainer.record.phase("compute"), trainer.circle.meeting(what):
-            (loss * share).backward()  # type: ignore[no-untyped-call]
-            value = loss.item()
-        trainer.record.exchanged(gone_round(trainer.net.gradient.nbytes, trainer.config.trainers))
-        with trainer.record.phase("update"):
-            trainer.optimizer.step()
-        return value
-
-    def _without_draws(self) -> AbstractContextManager[None]:
-        """Return a block that restores dropout's generator at its end, because an idle trainer must not advance its
-        stream.
-        """
-        device = self.trainer.net.state.device
-        return torch.random.fork_rng([device] if device.type == "cuda" else [])

@@ -13,7 +13,6 @@ from engine.data.nets import FlatSgd, evaluate, mnist_net
 from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches, keep_freed_memory, shared, usable
 from engine.experiments.sync_sgd.config import SyncSgdConfig
-from engine.recorder import Recorder
 from engine.runtime.transport.allreduce import AveragingGroup, Collective, torch_group
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank
@@ -199,8 +198,13 @@ class SyncTrainer:
         return self.config.learning_rate * rate_factor(self.config.schedule, done, total)
 
     def average(self, vector: Tensor, what: str) -> None:
-        """Replace `vector` by the mean over all trainers."""
-        average(self.record, self.circle, vector, what)
+        """Replace `vector` by the mean over all trainers; time until the last one arrives counts as `wait`, the rest as
+        `communicate`.
+        """
+        with self.record.phase("communicate"):
+            waited = self.circle.average(vector, what)
+        self.record.spend("wait", waited)
+        self.record.spend("communicate", -waited)
 
     def test_if_due(self, number: int) -> None:
         """As trainer1, test a copy of the global weights if the config tests after round `number`; the other trainers
@@ -273,13 +277,3 @@ def _set_random_state(device: torch.device, row: Tensor) -> None:
         torch.cuda.set_rng_state(row[: len(torch.cuda.get_rng_state(device))], device)
     else:
         torch.set_rng_state(row)
-
-
-def average(record: Recorder, circle: AveragingGroup, vector: Tensor, what: str) -> None:
-    """Replace `vector` by the mean over all trainers; time until the last one arrives counts as `wait`, the rest as
-    `communicate`.
-    """
-    with record.phase("communicate"):
-        waited = circle.average(vector, what)
-    record.spend("wait", waited)
-    record.spend("communicate", -waited)

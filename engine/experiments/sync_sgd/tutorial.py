@@ -21,10 +21,9 @@ from engine.data.pil_images import PilImages, evaluate_one_by_one, timed
 from engine.data.sets import PixelSet, read
 from engine.data.tensors import shared
 from engine.experiments.sync_sgd.config import SyncSgdConfig
-from engine.experiments.sync_sgd.trainer import average
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.child_process import spawned
-from engine.runtime.transport.allreduce import Collective
+from engine.runtime.transport.allreduce import AveragingGroup, Collective
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.settings import rate_factor
@@ -61,7 +60,7 @@ def _train(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, collective: Coll
             _test(weights, config, pixels, log)
         for number in range(first, config.rounds + 1):
             _train_once(rank, config, pixels, own, weights, number, log)
-            average(log.record, circle, weights, f"round {number}")
+            _average(circle, weights, number, log)
             if rank.index == 0 and checkpoints.due():
                 time_s = rank.time_before_s + circle.latest_s() - zero
                 steps = {index: number * _steps(config, part) for index, part in enumerate(parts)}
@@ -126,6 +125,14 @@ def _go_through(
         send((value, len(labels), dict(record.phases)))
         record.phases.clear()
     weights.copy_(parameters_to_vector(model.parameters()).detach())
+
+
+def _average(circle: AveragingGroup, weights: Tensor, number: int, log: StepLog) -> None:
+    """Make the global weights the mean of all trainers' weights."""
+    with log.record.phase("communicate"):
+        waited = circle.average(weights, f"round {number}")
+    log.record.spend("wait", waited)
+    log.record.spend("communicate", -waited)
 
 
 def _test(weights: Tensor, config: SyncSgdConfig, pixels: PixelSet, log: StepLog) -> None:

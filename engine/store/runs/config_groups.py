@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from engine.experiment import Result
 from engine.filter import SortOrder
 from engine.filter.tree import Field
-from engine.metrics import metric
+from engine.metrics import Result, metric
 from engine.seeding import SEEDING
 from engine.store.connection import Connection
 from engine.store.runs.filter_sql import number_of, sorted_by

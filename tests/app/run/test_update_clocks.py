@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.charts.curve_points import UPDATES, clocks
-from engine.analysis.total_work import updates_at
+from engine.analysis.update_clock import updates_at
 from engine.data.nets import FlatAdam, FlatSgd
 from engine.home import Home
 from engine.registry import experiment, experiments, method

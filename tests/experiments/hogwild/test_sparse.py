@@ -16,7 +16,7 @@ from engine.errors import RunFailed
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.optimizers import OverwriteSampler, SparseSgd
-from engine.experiments.hogwild.sparse import Indices, sparsity
+from engine.experiments.hogwild.sparse import Indices, delta, omega, rho
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
 from tests.doubles import LocalRanks, MemorySink, process_ranks
@@ -99,8 +99,8 @@ def test_trainers_share_passes_and_only_trainer1_tests_and_tells_the_sparsity() 
     recorder, ranks = carry_out(trainers=3, lock=True)
     assert [point.passes for point in recorder.points if point.name == "test/accuracy"][-1] == 6.0
     rows = sparse_problem(300, 40, 4).train.indices.numpy()
-    for name, value in (sparsity(rows) | {"theory/omega": 4}).items():
-        assert recorder.values(name) == [value]
+    for name, value in (("omega", 4), ("delta", delta(rows)), ("rho", rho(rows))):
+        assert recorder.values(f"theory/{name}") == [value]
     assert [bool(other.values("theory/rho")) for other in ranks.recorders.values()] == [True, False, False]
     assert [bool(other.values("test/loss")) for other in ranks.recorders.values()] == [True, False, False]
     assert set(recorder.phases) == {"data", "compute", "lock", "update", "evaluate", "wait"}
@@ -147,9 +147,9 @@ def by_the_definition(rows: Indices) -> tuple[int, float, float]:
 def test_the_three_numbers_are_what_their_definitions_say(count: int, features: int, nonzeros: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     rows = np.array([random.choice(features, nonzeros, replace=False) for _ in range(count)])
-    assert tuple(sparsity(rows).values()) == by_the_definition(rows)
+    assert (omega(rows), delta(rows), rho(rows)) == by_the_definition(rows)
 
 
 def test_samples_without_a_common_weight_collide_with_themselves_alone() -> None:
     rows = np.arange(20).reshape(5, 4)
-    assert tuple(sparsity(rows).values()) == (4, 0.2, 0.2)
+    assert (omega(rows), delta(rows), rho(rows)) == (4, 0.2, 0.2)

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from engine.errors import EngineError
-from engine.experiment import ACCURACY, Result
 from engine.filter import RUN_FIELDS, Field, Names, read_filter
 from engine.home import Home
-from engine.metrics import METRICS
+from engine.metrics import ACCURACY, METRICS, Result
 from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Demand, Launch, RankBatch, Reader, RecordedMetric, Store

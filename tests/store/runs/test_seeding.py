@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.experiment import ACCURACY
 from engine.home import Home
+from engine.metrics import ACCURACY
 from engine.seeding import SEEDING
 from engine.store import Demand, Launch, Reader, Store
 from engine.store.schema.migrations import steps
