@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import gettempdir
@@ -54,6 +55,9 @@ class Launcher(Protocol):
 
     def cancel(self, worker: ProcessIdentity, *, force: bool = False) -> None:
         """Tell the worker to stop its run, or with `force` kill it and all its processes."""
+
+    def close(self) -> None:
+        """End the spare; runs continue."""
 
     def failure(self) -> str:
         """Return the output of the last worker that failed to start."""
@@ -132,7 +136,8 @@ class LocalLauncher:
         """End the spare; runs continue."""
         if spare := self._live_spare():
             spare.process.terminate()
-            spare.process.wait(timeout=10)
+            with suppress(subprocess.TimeoutExpired):
+                spare.process.wait(timeout=10)
             end_tree(spare.worker, self._home.path)
         self._spare = None
 

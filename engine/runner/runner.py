@@ -115,6 +115,8 @@ SAMPLE_S = 5.0
 SPARE_RETRY_S = 5.0
 SPARE_CORES = 2
 """Cores used by a spare while it loads: worker and fork server."""
+SPARE_IDLE_S = 300.0
+"""Time without a run after which the spare ends: torch takes most of the memory of an idle machine."""
 TAKE_S = 2.0
 """Time to try to take the lock before checking its holder: `is_running` also holds it briefly."""
 
@@ -214,6 +216,7 @@ class Runner:
     leaving: bool = False
     beaten_at: float = 0.0
     spare_at: float = 0.0
+    active_at: float = field(default_factory=time.monotonic)
     stopping: bool = False
     schedule: Schedule | None = None
     gpus: Gpus = field(default_factory=NvmlGpus)
@@ -297,7 +300,14 @@ class Runner:
                 self.schedule.look()
 
     def _keep_spare(self, holders: list[Run]) -> None:
-        """Prepare a spare if enough cores are free: on a run's cores it would distort the run's timings."""
+        """Prepare a spare if enough cores are free: on a run's cores it would distort the run's timings. Some minutes after
+        the last run there is none; the next run starts its worker itself.
+        """
+        if holders:
+            self.active_at = time.monotonic()
+        elif time.monotonic() - self.active_at > SPARE_IDLE_S:
+            self.launcher.close()
+            return
         if time.monotonic() - self.spare_at < SPARE_RETRY_S or (
             holders and free_cores(holders, self.machine) < SPARE_CORES
         ):

@@ -7,7 +7,7 @@ import pytest
 
 from engine.home import Home
 from engine.runner.run_supervisor import EXIT_DEADLINE_S, KILL_DEADLINE_S, MAX_STARTS
-from engine.runner.runner import Runner
+from engine.runner.runner import SPARE_IDLE_S, Runner
 from engine.store import Launch, Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
 from engine.system.machine import Gpu, Machine
@@ -26,6 +26,7 @@ class PaperLauncher:
     warm: bool = True
     next_pid: int = 10_000_000  # above any pid that Linux hands out
     reserved: int = 0
+    closed: int = 0
     last_words: str = "no torch here"
 
     def reserve(self) -> ProcessIdentity:
@@ -43,6 +44,9 @@ class PaperLauncher:
         self.cancelled.append((worker.pid, force))
         if force:
             self.ended[worker.pid] = "was killed by signal 9 (SIGKILL)"
+
+    def close(self) -> None:
+        self.closed += 1
 
     def failure(self) -> str:
         return self.last_words
@@ -140,6 +144,23 @@ def test_a_spare_loads_beside_a_run_only_on_free_cores(
     paper(runner).reserved = 0
     runner.step()
     assert paper(runner).reserved == spares
+
+
+def test_a_machine_without_runs_keeps_no_spare_and_starts_the_next_run_all_the_same(
+    runner: Runner, queue: Callable[..., int]
+) -> None:
+    runner.step()
+    assert (paper(runner).reserved, paper(runner).closed) == (1, 0)
+    runner.active_at -= SPARE_IDLE_S
+    runner.spare_at = 0.0
+    runner.step()
+    assert (paper(runner).reserved, paper(runner).closed) == (1, 1)
+    run_id = queue()
+    runner.step()
+    assert run_id in paper(runner).submitted
+    runner.spare_at = 0.0
+    runner.step()
+    assert paper(runner).closed == 1, "a run was on just now"
 
 
 def test_a_new_runner_takes_over_live_workers_and_their_slots(runner: Runner, queue: Callable[..., int]) -> None:
