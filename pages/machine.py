@@ -5,7 +5,7 @@ import streamlit as st
 from app.core.caches import machine_token
 from app.launch import resource_summary
 from app.machine import leftovers, panels
-from app.run.sections import LAB_LOGS
+from app.run.log_tail import LAB_LOGS
 from app.ui import components, widgets
 from app.ui.store_access import reading
 from engine.home import Home

@@ -15,7 +15,7 @@ from app.api.run_routes import RunId
 from app.api.run_shapes import Asked, Curve, Curves, left_out
 from app.core.caches import NEVER_STORE
 from app.links.compare import read_names
-from app.run.live_update import live_metrics
+from app.run.live_series import live_metrics
 from engine.home import Home
 from engine.metrics import metric
 from engine.store import Reader, Stretch

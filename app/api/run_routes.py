@@ -26,7 +26,7 @@ from app.api.run_shapes import (
     left_out,
     said_of,
 )
-from app.run import sections
+from app.run import log_tail
 from engine.errors import EngineError, StoreBusy, StoreTooNew
 from engine.filter.syntax import LONGEST
 from engine.home import Home
@@ -114,7 +114,7 @@ def logs(run_id: RunId, asked: Annotated[LogAsked, Query()]) -> LogTail:
         reader.runs.one(run_id)
         sources = [source for source, _ in reader.details.logs(run_id)]
     try:
-        found = sections.tail(sections.log_path(home, run_id, asked.source), asked.offset)
+        found = log_tail.tail(log_tail.log_path(home, run_id, asked.source), asked.offset)
     except (StoreBusy, StoreTooNew):
         raise
     except EngineError as error:

@@ -18,7 +18,7 @@ from app.export.rerun_commands import repeating
 from app.export.view_report import download
 from app.report import Chart, CommandLines, FactList, Grid, Heading, Paragraph, Part, report
 from app.run import summary_html
-from app.run.live_update import live_metrics
+from app.run.live_series import live_metrics
 from app.run.overview import resume_button, retry_button
 from app.ui import current_user, widgets
 from app.ui.html import as_text, breadcrumb, duel_link, link, slot, sweep_link

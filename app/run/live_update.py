@@ -6,27 +6,20 @@ A Streamlit script run costs about 20 times as much as one of our responses, so 
 from our route.
 """
 
-import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any
 
 from markupsafe import Markup
 
 from app.charts import plotly_figures
-from app.charts.plotly_figures import range_mode
 from app.run import summary_html
 from app.ui.html import Slot
 from app.ui.run_state import tab_title
-from engine.errors import EngineError
 from engine.home import Home
-from engine.metrics import metric
-from engine.registry import experiment, known_experiment
 from engine.rl.kinds import PICTURE
-from engine.store import Reader, Stretch
-from engine.store.curve_records import Band, Series
+from engine.store import Reader
 from engine.store.records import Run
 
 MACHINE = "Machine"
@@ -181,152 +174,3 @@ LIVE = {
 }
 STATIC = ("Log", "Config", "Environment", "Notes")
 """Sections without live data. While a section is open that is neither live nor static, each update reruns the page."""
-
-
-# ---- Data for the live charts --------------------------------------------------------------------------------------
-# a run's curves and bands as plain lists, incrementally for curves, with no values that JSON can't represent.
-
-FIRST_POINTS = 1_000
-"""Maximum number of points per curve in the first answer; longer curves are down-sampled."""
-LATER_POINTS = 2_000
-BANDS_KEPT = 64
-DIGITS, ALL_DIGITS = 9, 17
-LOSSES = ("train/loss", "train/policy_loss")
-_bands: dict[tuple[str, int, str], Band] = {}
-"""Recent answers, by home, run and metric."""
-
-
-def answer(
-    home: Home, run_id: int, metrics: Sequence[str], after: int, within: Stretch | None = None
-) -> dict[str, Any]:
-    """Return the points after id `after` of the requested metrics (default: all live ones), optionally within a range.
-
-    A long range is down-sampled separately. Raises NoSuchRun.
-    """
-    with Reader.open(home) as reader, reader.db.snapshot():  # else a metric that appears now lacks points
-        run = reader.runs.one(run_id)
-        summaries = reader.details.summaries(run_id)
-        names = list(metrics) or live_metrics([summary.metric for summary in summaries])
-        main = main_metrics(run, names)
-        names = [*main, *(name for name in names if name not in main)]
-        lines = [name for name in names if not metric(name).band]
-        found = (
-            reader.curves.series(
-                run_id, lines, after_id=after, max_points=LATER_POINTS if after else FIRST_POINTS, within=within
-            )
-            if lines
-            else []
-        )
-        bands = [band for name in names if metric(name).band and (band := _counted(home, reader, run_id, name))]
-        roles = {row.rank: row.role for row in reader.details.ranks(run_id)} if found else {}
-    return {
-        "version": run.version,
-        "status": run.status,
-        "active": run.active,
-        "metrics": [_label(name, is_main=name in main) for name in names],
-        "series": [_curve(series, roles) for series in found if series.ids],
-        "bands": [_band(band, sum(each.metric == band.metric for each in summaries)) for band in bands],
-        "goals": goals(run),
-        "last_id": max([after, *(series.ids[-1] for series in found if series.ids)]),
-    }
-
-
-def live_metrics(names: Sequence[str]) -> list[str]:
-    """Return the metrics that have curves, without duplicates: for RL rewards and tests, else training before tests;
-    throughput last.
-    """
-    found = {name for name in names if metric(name).live}
-    played = any(name.startswith("charts/") for name in found)
-    order = {"charts": 0, "test": 1, "train": 2, "perf": 3} if played else {"train": 0, "test": 1, "perf": 2}
-    better = {"max": 0, "min": 1, None: 2}
-    return sorted(found, key=lambda name: (order.get(name.partition("/")[0], 4), better[metric(name).better], name))
-
-
-def main_metrics(run: Run, names: Sequence[str]) -> list[str]:
-    """Return the two of a run's live metrics that its page shows first: its result, then what training minimizes.
-    During a run others of speed and parallelism are none of them: they are often the first to be recorded.
-    """
-    result = known.result.metric if (known := known_experiment(run.experiment)) else ""
-    likely = [name for name in names if not run.active or name == result or metric(name).section == "Learning"]
-    return sorted(likely, key=lambda name: (name != result, name not in LOSSES))[:2]
-
-
-def _label(name: str, *, is_main: bool) -> dict[str, str | bool]:
-    known = metric(name)
-    return {
-        "name": name,
-        "section": "" if is_main else known.section,
-        "label": known.label,
-        "unit": known.unit,
-        "better": known.better or "",
-        "help": known.help,
-        "smooth": known.smooth,
-        "range_mode": range_mode(known.name),
-    }
-
-
-def _curve(series: Series, roles: dict[int, str]) -> dict[str, Any]:
-    return {
-        "metric": series.metric,
-        "rank": -1 if series.rank is None else series.rank,
-        "role": "run" if series.rank is None else roles.get(series.rank, f"rank {series.rank}"),
-        "ids": series.ids,
-        "steps": series.steps,
-        "times": _numbers(series.times_s),
-        "passes": _numbers(series.passes),
-        "values": _numbers(series.values),
-        "total": series.total,
-    }
-
-
-def goals(run: Run) -> dict[str, float]:
-    """Return the target value of each metric of a run that has one."""
-    try:
-        known = experiment(run.experiment)
-        return dict(known.goals(known.config.check(run.config)))
-    except EngineError:  # a config of an older version, or an environment not installed here
-        return {}
-
-
-def _counted(home: Home, reader: Reader, run_id: int, name: str) -> Band | None:
-    """Return a metric's band; for a recently requested one, only new points are read."""
-    key = (str(home.path), run_id, name)
-    band = reader.curves.band(run_id, name, _bands.pop(key, None))
-    if band:
-        _bands[key] = band
-    for old in list(_bands)[:-BANDS_KEPT]:
-        _bands.pop(old, None)
-    return band
-
-
-def _band(band: Band, ranks: int) -> dict[str, Any]:
-    """Return a band. Several ranks are at different steps at a time: their line is kept monotone. The axis of one rank
-    may go back, as where a run was resumed.
-    """
-
-    def along(at: Sequence[float]) -> list[float]:
-        return list(accumulate(at, max)) if ranks > 1 else list(at)
-
-    bins = band.bins
-    return {
-        "metric": band.metric,
-        "width": band.width,
-        "total": band.total,
-        "steps": along([round(each.step, 1) for each in bins]),
-        "times": along([round(each.time_s, 3) for each in bins]),
-        "counts": [each.count for each in bins],
-        "means": _numbers([each.mean for each in bins]),
-        "lows": _numbers([max(each.low, each.mean - each.deviation) for each in bins]),
-        "highs": _numbers([min(each.high, each.mean + each.deviation) for each in bins]),
-        "running": _numbers([each.running for each in bins]),
-    }
-
-
-def _numbers(values: Sequence[float | None]) -> list[float | None]:
-    """Return numbers with nine significant digits (all of a float32), or more where they differ by little of their
-    size; None (a gap in the curve) for NaN and infinity.
-    """
-    finite = [value for value in values if value is not None and math.isfinite(value)]
-    size, spread = max(map(abs, finite), default=0.0), max(finite, default=0.0) - min(finite, default=0.0)
-    digits = min(ALL_DIGITS, DIGITS + max(0, math.ceil(math.log10(size / spread)))) if spread else ALL_DIGITS
-    return [None if value is None or not math.isfinite(value) else float(f"{value:.{digits}g}") for value in values]

@@ -23,7 +23,7 @@ from app.core.assets import PLOTLY, PLOTLY_URL, at, base, cookie_path
 from app.core.caches import NEVER_STORE, ResponseCache, SharedReader, machine_token
 from app.core.visitor import is_secure
 from app.home import summary
-from app.run import live_update, sections
+from app.run import live_series, live_update, log_tail
 from app.web.command_palette import palette
 from app.web.health import health
 from app.web.page_html import page_routes
@@ -126,7 +126,7 @@ async def run_series(request: Request) -> Response:
         return _unchanged(version)
     found = await _responses.get(
         (home.path, "series", run_id, *names, after, within, version),
-        lambda: live_update.answer(home, run_id, names, after, within),
+        lambda: live_series.answer(home, run_id, names, after, within),
     )
     return found.response(request)
 
@@ -173,7 +173,7 @@ def log(request: Request) -> Response:
         request.query_params.get("source", ""),
     )
     path = (
-        sections.lab_log_path(Home.find(), source) if run_id is None else sections.log_path(Home.find(), run_id, source)
+        log_tail.lab_log_path(Home.find(), source) if run_id is None else log_tail.log_path(Home.find(), run_id, source)
     )
     if "download" in request.query_params:
         if not path.is_file():
@@ -189,7 +189,7 @@ def log(request: Request) -> Response:
             )
         return FileResponse(path, media_type="text/plain; charset=utf-8", filename=filename, headers=NEVER_STORE)
     offset = whole_field(request, "offset") if "offset" in request.query_params else None
-    return JSONResponse(vars(sections.tail(path, offset)), headers=NEVER_STORE)
+    return JSONResponse(vars(log_tail.tail(path, offset)), headers=NEVER_STORE)
 
 
 async def name(request: Request) -> Response:

@@ -300,8 +300,9 @@ class Runner:
                 self.schedule.look()
 
     def _keep_spare(self, holders: list[Run]) -> None:
-        """Prepare a spare if enough cores are free: on a run's cores it would distort the run's timings. Some minutes after
-        the last run there is none; the next run starts its worker itself.
+        """Prepare a spare if enough cores are free: on a run's cores it would distort the run's timings.
+
+        Minutes after the last run there is none; the next run starts its worker itself.
         """
         if holders:
             self.active_at = time.monotonic()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.run.sections import sources, tail
+from app.run.log_tail import sources, tail
 from engine.cli.runs import LogFollower, read_logs
 from engine.home import ROOT, Home
 from engine.runner.runner import disk_use, folder_bytes

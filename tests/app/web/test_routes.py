@@ -13,7 +13,8 @@ import pytest
 from app.core import visitor
 from app.core.assets import PLOTLY_URL
 from app.core.caches import SharedReader
-from app.run.live_update import FIRST_POINTS, LIVE, STATIC, frame, has_picture, standing
+from app.run.live_series import FIRST_POINTS
+from app.run.live_update import LIVE, STATIC, frame, has_picture, standing
 from engine.home import Home
 from engine.recorder import Point, Span
 from engine.registry import experiment
