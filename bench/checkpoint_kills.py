@@ -30,14 +30,12 @@ from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
 from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.process import RankPlan
-from engine.runtime.rank.rank import Rank, RunContext, Saved
+from engine.runtime.rank.rank import Checkpoints, Rank, RunContext, Saved
 from engine.runtime.usage import Disturbance
-from engine.runtime.worker.checkpoints import Checkpoints
-from engine.runtime.worker.rank_handle import RankHandle
-from engine.runtime.worker.run_progress import RunProgress
-from engine.runtime.worker.sink import StoreSink
+from engine.runtime.worker.run_progress import RankHandle, RunProgress
 from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import ENDED
+from engine.store.worker_writes import StoreSink
 from engine.system.checkpoint_state import last_checkpoint, take_checkpoint
 from engine.system.machine import machine
 from engine.system.network_isolation import ListenRule
@@ -132,7 +130,7 @@ class StoredRanks(LocalRanks):
         for member, recorder in zip(self.members, self.recorders.values(), strict=True):
             cast(Recorded, recorder).send_to(member)
         with Store.open(self.home) as store:  # of this thread
-            self.progress.sink = StoreSink(store, self.run_id)
+            self.progress.sink = StoreSink(store.db, self.run_id)
             self.progress.write()
 
 

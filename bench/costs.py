@@ -19,11 +19,11 @@ from engine.data.nets import mnist_net
 from engine.runtime.rank.channel_recorder import ChannelRecorder
 from engine.trace.chunk import DTYPE, TraceChunk
 from engine.trace.critical_path import critical_path
-from engine.trace.downsample import MOST_ANALYSED, arrows, rectangles
 from engine.trace.layout import NO_VERSION, NOBODY, TraceWindow
 from engine.trace.ring import TraceMemory, TraceWriter
 from engine.trace.ring_reader import TraceReader
 from engine.trace.timeline import KIND, RunTrace
+from engine.trace.views import MOST_ANALYSED, arrows, rectangles
 
 STEPS = 400
 OPERATIONS = 20_000

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from engine.home import Home
-from engine.runtime.worker.checkpoints import Checkpoints
+from engine.runtime.rank.rank import Checkpoints
 from engine.store import Reader
 from tests.doubles import lone_rank
 

@@ -13,7 +13,7 @@ from torch.distributed import HashStore, autograd, rpc
 from torch.distributed.rpc import api
 
 from engine.runtime.transport.allreduce import Collective, torch_group
-from engine.runtime.transport.rpc_group import joined
+from engine.runtime.transport.rpc import joined
 from engine.runtime.worker.ranks import Rank
 
 NOBODY = 65534

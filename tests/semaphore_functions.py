@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from engine.runtime.rank.semaphore import Semaphore
+from engine.runtime.rank.rank import Semaphore
 from engine.runtime.worker.ranks import Rank
 from tests.waiting import PATIENCE_S
 

@@ -48,9 +48,9 @@ METHOD_SEES = (
     *("engine.config", "engine.seeding", "engine.recorder", "engine.errors", "engine.metrics", "engine.trace.layout"),
     *("engine.data", "engine.training", "engine.rl", "engine.pipelining"),
     "engine.runtime.worker.ranks",
-    "engine.runtime.worker.checkpoints",
-    *(f"engine.runtime.rank.{name}" for name in ("child_process", "semaphore")),
-    *(f"engine.runtime.transport.{name}" for name in ("rpc_group", "request_reply", "allreduce")),
+    "engine.runtime.rank.rank",
+    "engine.runtime.rank.process",
+    *(f"engine.runtime.transport.{name}" for name in ("rpc", "request_reply", "allreduce")),
 )
 TORCH_FREE = (
     *(
@@ -64,7 +64,7 @@ TORCH_FREE = (
         "engine.histograms",
     ),
     *("engine.recorder", "engine.store", "engine.catalogue", "engine.queue", "engine.filter"),
-    *("engine.runner", "engine.system", "engine.runtime.rank.affinity", "engine.access"),
+    *("engine.runner", "engine.system", "engine.access"),
     *(f"engine.cluster.{name}" for name in ("targets", "slurm", "launcher", "supervisor", "doctor")),
     "engine.runtime.usage",
     *("engine.commands", "engine.upkeep", "engine.duel", "engine.sweep", "engine.published", "engine.notices"),

@@ -10,11 +10,10 @@ from engine.analysis.timeline import bounds
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.store import Reader
-from engine.trace.chrome import details
 from engine.trace.critical_path import critical_path
-from engine.trace.downsample import MOST_ANALYSED, arrows, rectangles
 from engine.trace.layout import KINDS, TraceWindow
 from engine.trace.timeline import Messages, RunTrace
+from engine.trace.views import MOST_ANALYSED, arrows, details, rectangles
 
 OPERATIONS = 60
 """Operations of the busiest rank in the stretch shown first."""

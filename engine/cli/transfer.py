@@ -218,8 +218,8 @@ def trace_command(
 
     A run records all operations and stores samples: its start, a few steps now and then, and its end.
     """
-    from engine.trace.chrome import chrome_lines  # NumPy, which most commands don't need
     from engine.trace.timeline import RunTrace
+    from engine.trace.views import chrome_lines  # NumPy, which most commands don't need
 
     if path is None and seconds is None:
         raise ConfigError.of("", "trace needs --out with a file, or --record with seconds.")

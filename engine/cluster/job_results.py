@@ -12,11 +12,11 @@ from typing import IO, Any
 
 from engine.cluster.records import Ended, JobSink, Line
 from engine.home import flush
-from engine.runtime.worker.sink import StoreSink
-from engine.runtime.worker.stop_request import stop_reason
+from engine.runtime.worker.sink import stop_reason
 from engine.store import Store
 from engine.store.queue.cluster_jobs import ClusterJob
 from engine.store.timestamps import recorded_at
+from engine.store.worker_writes import StoreSink
 from engine.system.run_files import is_meeting_file, opened_within
 
 # ---- The store's side of a job's records: writes them to its run ---------------------------------------------------
@@ -29,7 +29,8 @@ class StoredRun(StoreSink):
     """Writes the reports of a job's worker to the store."""
 
     def __init__(self, store: Store, job: ClusterJob) -> None:
-        super().__init__(store, job.run_id)
+        super().__init__(store.db, job.run_id)
+        self._store = store
         self._cluster = job.cluster
         self.lost = ""
         """Why the worker ended as lost: the runner need not wait for Slurm to notice."""

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,25 +19,23 @@ from functools import partial
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from pathlib import Path
-from socket import SHUT_RDWR, create_server, socket
+
+import psutil
 
 from engine import __version__
 from engine.cluster.job_folder import JobFolder, JobSpec, LinkAddress
-from engine.cluster.record_file import RecordFile
+from engine.cluster.records import RecordFile
 from engine.errors import RunFailed
 from engine.home import DATA, ROOT, Home
 from engine.runtime.nodes.agent import NodeAgent, connect
-from engine.runtime.nodes.messages import own_address, slurm_address
 from engine.runtime.nodes.node import Node
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.rank import RunContext
 from engine.runtime.transport.rendezvous import meeting_point
 from engine.runtime.usage import Disturbance
 from engine.runtime.worker.environment import environment
-from engine.runtime.worker.execution import Execution, NodeSetting
-from engine.runtime.worker.sink import retry_while_busy
-from engine.runtime.worker.stop_request import StopSwitch
-from engine.runtime.worker.worker import close_up_logs, warm_up, write_own_log
+from engine.runtime.worker.sink import StopSwitch, retry_while_busy
+from engine.runtime.worker.worker import Execution, NodeSetting, close_up_logs, warm_up, write_own_log
 from engine.store.records import Status
 from engine.system.checkpoint_state import RESUMED
 from engine.system.machine import machine
@@ -155,7 +154,7 @@ def further_nodes(folder: JobFolder, count: int, interface: str) -> Iterator[Nod
     """Connect with the agents of `count` further nodes for the block; raises RunFailed if one does not come in time."""
     host, interface_here = own_address(slurm_address(_other_node()), interface)
     key = secrets.token_bytes(32)
-    with create_server((host, 0), backlog=MOST_HANDSHAKES) as listener, meeting_point(host) as meeting:
+    with socket.create_server((host, 0), backlog=MOST_HANDSHAKES) as listener, meeting_point(host) as meeting:
         folder.tell_link(LinkAddress(host=host, port=listener.getsockname()[1], key=key.hex()))
         agents = _start_agents(folder, count)
         try:
@@ -218,7 +217,7 @@ def _start_agents(folder: JobFolder, count: int) -> subprocess.Popen[bytes]:
 class _Handshake:
     """A connection whose other end has to prove, in a thread of its own, that it knows the key."""
 
-    door: socket
+    door: socket.socket
     key: bytes
     begun: float = field(default_factory=time.monotonic)
     node: Node | None = None
@@ -231,7 +230,7 @@ class _Handshake:
     def end(self) -> None:
         """Wake the thread, which then ends."""
         with suppress(OSError):
-            self.door.shutdown(SHUT_RDWR)
+            self.door.shutdown(socket.SHUT_RDWR)
 
     def _greet(self) -> None:
         try:
@@ -243,7 +242,7 @@ class _Handshake:
             self.link.close()
 
 
-def _connected(listener: socket, key: bytes, agents: subprocess.Popen[bytes], count: int) -> list[Node]:
+def _connected(listener: socket.socket, key: bytes, agents: subprocess.Popen[bytes], count: int) -> list[Node]:
     """Return the nodes whose agents have connected; nobody who connects keeps others waiting."""
     found: list[Node] = []
     going: list[_Handshake] = []
@@ -269,3 +268,50 @@ def _connected(listener: socket, key: bytes, agents: subprocess.Popen[bytes], co
         how = f"within {CONNECT_S:.0f} s" if code is None else f"before srun ended with exit code {code}"
         raise RunFailed(f"{len(found)} of {count} further nodes connected {how}. See the log agents.")
     return found
+
+
+# ---- Addresses and interfaces of nodes -----------------------------------------------------------------------------
+
+PORT_OF_NOTHING = 9
+"""Connecting a UDP socket sends nothing: it only finds the route."""
+
+
+def own_address(other: str, interface: str = "") -> tuple[str, str]:
+    """Return this node's address towards another one, and its interface: the given one, or that of the route.
+
+    Raises RunFailed.
+    """
+    found = psutil.net_if_addrs()
+    if interface:
+        addresses = [one.address for one in found.get(interface, ()) if one.family == socket.AF_INET]
+        if not addresses:
+            raise RunFailed(
+                f"Node {socket.gethostname()} has no interface '{interface}' with an IPv4 address; it has "
+                f"{', '.join(sorted(found))}. Correct interface in clusters.toml."
+            )
+        return addresses[0], interface
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            any_socket.connect((other, PORT_OF_NOTHING))
+        except OSError as error:
+            raise RunFailed(f"Node {socket.gethostname()} has no route to {other}: {error.strerror}.") from error
+        address = any_socket.getsockname()[0]
+    name = next((name for name, all_ in found.items() for one in all_ if one.address == address), "")
+    if not name:
+        raise RunFailed(f"No interface of node {socket.gethostname()} has the address {address}.")
+    return address, name
+
+
+def slurm_address(node: str) -> str:
+    """Return a node's address as Slurm knows it; raises RunFailed."""
+    try:
+        done = subprocess.run(
+            ["scontrol", "show", "node", node, "--oneliner"], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise RunFailed(f"scontrol does not say the address of node {node}: {error}") from error
+    words = dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
+    try:
+        return socket.gethostbyname(words["NodeAddr"])
+    except (KeyError, OSError) as error:
+        raise RunFailed(f"The address of node {node} is unknown: {words.get('NodeAddr', 'no NodeAddr')}.") from error

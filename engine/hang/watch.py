@@ -10,9 +10,8 @@ from pathlib import Path
 import psutil
 
 from engine.errors import ConfigError
-from engine.hang.rules import HALTED, RunState, judge
+from engine.hang.rules import HALTED, TOGETHER, Doing, RunState, edges, judge
 from engine.hang.stacks import StackRequest, place_of
-from engine.hang.wait_graph import TOGETHER, Doing, edges
 from engine.store.timestamps import now
 from engine.system.run_files import LOCK_SUFFIX
 from engine.trace.health import BAD, Health, ProcessState, RankState, Verdict

@@ -11,7 +11,7 @@ from engine import __version__
 from engine.home import Home
 from engine.runner.placement import Launcher
 from engine.runtime.worker.environment import begun_by, is_of_another_version
-from engine.runtime.worker.stop_request import stop_reason
+from engine.runtime.worker.sink import stop_reason
 from engine.store import Store
 from engine.store.records import ProcessIdentity, Run
 from engine.system.cleanup import Cleared, Footprint, clear, look

@@ -12,7 +12,7 @@ from engine.store.timestamps import seconds_since
 
 if TYPE_CHECKING:
     from engine.trace.chunk import TraceChunk
-    from engine.trace.packed import PackedChunk
+    from engine.trace.layout import PackedChunk
 
 Status = Literal["queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost"]
 """The last four are final."""

@@ -1,8 +1,12 @@
-"""The worker's commands: begin the run, update its ranks, and write their data, one transaction per batch."""
+"""The worker's commands: begin the run, update its ranks, and write their data, one transaction per batch, down to each
+point.
+"""
 
 import json
+import math
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from engine.errors import NoCheckpoint, WrongStatus
@@ -10,11 +14,13 @@ from engine.recorder import Point
 from engine.seeding import SEEDING
 from engine.store.connection import WriteConnection
 from engine.store.curve_records import MachineSample
-from engine.store.curves.ingest import take_over, write_points
+from engine.store.curves.ingest import take_over
 from engine.store.notices.outbox import NoticeWriter
 from engine.store.records import RESUMES, ProcessIdentity, RankBatch, RankRow, Run
 from engine.store.runs.commands import RunChanges
+from engine.store.runs.details import TraceQueries
 from engine.store.runs.reader import RunReader
+from engine.store.schema.minmax_buckets import keep_corners
 from engine.store.timestamps import now
 from engine.trace.health import Health
 from engine.trace.layout import TraceWindow
@@ -150,7 +156,6 @@ class WorkerCommands:
         self,
         run_id: int,
         batches: Sequence[RankBatch],
-        *,
         run_points: Sequence[Point] = (),
         progress: tuple[int, int, str] | None = None,
         samples: Sequence[MachineSample] = (),
@@ -177,6 +182,12 @@ class WorkerCommands:
                 ((run_id, *window) for window in windows),
             )
 
+    def note_event(self, run_id: int, kind: str, detail: str) -> None:
+        """Record an event of a run."""
+        with self.db.change():
+            self.db.touch(run_id)
+            self._changes.note_event(run_id, kind, "worker", detail)
+
     def note_standstill(self, run_id: int, kind: str, sentence: str) -> None:
         """Record that a run stands still, as an event and in messages to its owner's channels."""
         with self.db.change():
@@ -191,6 +202,39 @@ class WorkerCommands:
                 "INSERT OR REPLACE INTO run_health (run_id, at, health) VALUES (?, ?, ?)",
                 [run_id, health.at, json.dumps(health.plain(), ensure_ascii=False)],
             )
+
+
+class StoreSink:
+    """Writes one run's records to the store: the sink of its worker, or of the runner for a job's records."""
+
+    def __init__(self, db: WriteConnection, run_id: int) -> None:
+        worker = self._worker = WorkerCommands(db)
+        self._traces = TraceQueries(db)
+        self._run_id = run_id
+        self._known: set[int] = set()
+        self._seen_request = 0
+        self.note = partial(worker.note_environment, run_id)
+        self.running = partial(worker.mark_running, run_id)
+        self.write = partial(worker.write, run_id)
+        self.standstill = partial(worker.note_standstill, run_id)
+        self.health = partial(worker.write_health, run_id)
+        self.event = partial(worker.note_event, run_id)
+        self.sync = db.sync
+
+    def ranks(self, rows: Sequence[RankRow]) -> None:
+        new = [row for row in rows if row.rank not in self._known]
+        if new:
+            self._worker.add_ranks(self._run_id, new)
+            self._known |= {row.rank for row in new}
+            for row in new:
+                self._worker.add_log(self._run_id, row.role, f"logs/{row.role}.log")
+        if old := [row for row in rows if row not in new]:
+            self._worker.update_ranks(self._run_id, old)
+
+    def trace_requests(self) -> list[float]:
+        found = self._traces.requests(self._run_id, self._seen_request)
+        self._seen_request = max([self._seen_request, *(number for number, _ in found)])
+        return [seconds for _, seconds in found]
 
 
 def _write_rest(connection: sqlite3.Connection, run_id: int, batch: RankBatch) -> None:
@@ -220,3 +264,78 @@ def _write_rest(connection: sqlite3.Connection, run_id: int, batch: RankBatch) -
             "INSERT INTO trace_chunks (run_id, rank, entries, lost, names, content) VALUES (?, ?, ?, ?, ?, ?)",
             [run_id, chunk.rank, len(chunk), chunk.lost, *chunk.packed()],
         )
+
+
+# ---- Points, each together with its metric's summary row -----------------------------------------------------------
+
+_SUMMARY = """
+INSERT INTO metrics (run_id, rank, name, count, nonfinite, last, last_step, low, high, mean)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_id, name, coalesce(rank, -1)) DO UPDATE SET
+    count = count + excluded.count,
+    nonfinite = nonfinite + excluded.nonfinite,
+    last = coalesce(excluded.last, last),
+    last_step = coalesce(excluded.last_step, last_step),
+    low = min(coalesce(low, excluded.low), coalesce(excluded.low, low)),
+    high = max(coalesce(high, excluded.high), coalesce(excluded.high, high)),
+    mean = CASE WHEN excluded.count = 0 THEN mean WHEN count = 0 THEN excluded.mean
+        ELSE mean * (1.0 * count / (count + excluded.count)) + excluded.mean * (1.0 * excluded.count / (count +
+            excluded.count)) END
+RETURNING id, count + nonfinite
+"""
+_POINT = "INSERT INTO points (metric_id, id, step, time_s, passes, value, nonfinite) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_NEXT = "UPDATE runs SET last_point_id = last_point_id + ? WHERE id = ? RETURNING last_point_id"
+
+
+def write_points(
+    connection: sqlite3.Connection, run_id: int, recorded: Iterable[tuple[int | None, Sequence[Point]]]
+) -> None:
+    """Store points of some ranks (None: of the whole run), within a change."""
+    recorded = list(recorded)
+    if total := sum(len(points) for _, points in recorded):
+        (highest,) = connection.execute(_NEXT, [total, run_id]).fetchone()
+        add_points(connection, run_id, recorded, highest - total + 1)
+
+
+def add_points(
+    connection: sqlite3.Connection,
+    run_id: int,
+    recorded: Iterable[tuple[int | None, Sequence[Point]]],
+    next_id: int,
+) -> None:
+    """Store points under ids from `next_id`, of a run that may not have its row yet."""
+    by_metric: dict[tuple[int | None, str], list[Point]] = {}
+    for rank, points in recorded:
+        for point in points:
+            by_metric.setdefault((rank, point.name), []).append(point)
+    for (rank, name), points in by_metric.items():
+        metric_id, count = connection.execute(_SUMMARY, [run_id, rank, name, *_summary(points)]).fetchone()
+        rows = (
+            (metric_id, id, int(p.step), p.time_s, p.passes, *_kept(p.value)) for id, p in enumerate(points, next_id)
+        )
+        connection.executemany(_POINT, rows)
+        keep_corners(
+            connection, metric_id, count - len(points), ((id, p.value) for id, p in enumerate(points, next_id))
+        )
+        next_id += len(points)
+
+
+def _summary(
+    points: Sequence[Point],
+) -> tuple[int, int, float | None, int | None, float | None, float | None, float | None]:
+    """Return count, nonfinite, last, last_step, low, high and mean of some points."""
+    finite = [p for p in points if math.isfinite(p.value)]
+    if not finite:
+        return 0, len(points), None, None, None, None, None
+    values = [p.value for p in finite]
+    mean = sum(
+        value / len(values) for value in values
+    )  # never larger than the largest, where a plain sum could overflow
+    return len(values), len(points) - len(values), values[-1], int(finite[-1].step), min(values), max(values), mean
+
+
+def _kept(value: float) -> tuple[float | None, str | None]:
+    """Return a value and its marker for the points table: SQLite would convert NaN to NULL."""
+    if math.isfinite(value):
+        return value, None
+    return None, "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"

@@ -1,4 +1,4 @@
-"""A run's last checkpoint, read without torch; engine/runtime/worker/checkpoints.py writes it.
+"""A run's last checkpoint, read without torch; engine/runtime/rank/rank.py writes it.
 
 It is one file, so that a kill leaves the previous or the new one: the training state and, among its values, its
 position. Versions before it kept the position in `checkpoint.json` beside the file, which are read too.

@@ -5,6 +5,7 @@ Ring: the last `CAPACITY` operations of all threads, 64 bytes each. An entry's s
 a reader rejects an entry that is only half written.
 """
 
+from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
@@ -64,3 +65,25 @@ def unpacked(word: int) -> tuple[int, int, int]:
     """Return kind, name and peer of an open operation."""
     peer = word >> 24 & 0xFFFF
     return word & 0xFF, word >> 8 & 0xFFFF, peer - 0x10000 if peer >= 0x8000 else peer
+
+
+# ---- Entries of one rank, compressed already -----------------------------------------------------------------------
+# What a run on another machine sends; without NumPy.
+
+
+@dataclass(frozen=True)
+class PackedChunk:
+    """What `TraceChunk.packed` returned, with the number of entries; it is checked where it is read."""
+
+    rank: int
+    count: int
+    lost: int
+    names: str
+    content: str
+
+    def __len__(self) -> int:
+        return self.count
+
+    def packed(self) -> tuple[str, str]:
+        """Return the names and the entries as stored."""
+        return self.names, self.content

@@ -11,8 +11,8 @@ import torch
 
 from engine.data.tensors import finish, keep_freed_memory, usable
 from engine.errors import RunFailed
+from engine.runtime.rank.rank import Checkpoints, load_checkpoint
 from engine.runtime.transport.request_reply import Answer, ClientLink, Exchange, Request
-from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
 from engine.training.flat_net import FlatNet, state_size

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Subset
 from engine.data.pil_images import PilImages, evaluate_one_by_one, timed
 from engine.data.sets import PixelSet, read
 from engine.runtime.transport.request_reply import Disconnects
-from engine.runtime.transport.rpc_group import answered_later, call, joined
+from engine.runtime.transport.rpc import answered_later, call, joined
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.server import Membership
 from engine.training.settings import ServerConfig

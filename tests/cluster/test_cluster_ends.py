@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.cluster.job_folder import JobFolder, JobSpec
-from engine.cluster.record_file import RecordFile
+from engine.cluster.records import RecordFile
 from engine.cluster.supervisor import ClusterJobs
 from engine.home import Home
 from engine.launch_options import LaunchOptions

@@ -13,7 +13,7 @@ import pytest
 from engine.cluster import slurm as commands
 from engine.cluster.doctor import examine_cluster
 from engine.cluster.job_folder import JobFolder, JobSpec
-from engine.cluster.record_file import RecordFile
+from engine.cluster.records import RecordFile
 from engine.cluster.targets import clusters
 from engine.errors import ConfigError
 from engine.home import ROOT, Home

@@ -16,7 +16,7 @@ import pytest
 from engine.data.sets import load
 from engine.experiments.sync_sgd import trainer as sync_trainer
 from engine.registry import experiment, experiments, method
-from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
+from engine.runtime.rank.rank import Checkpoints, load_checkpoint
 from engine.store import RankBatch, Reader, Store
 from engine.system.checkpoint_state import last_checkpoint, take_checkpoint
 from engine.training.server_run import exchange_with_server

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from engine.errors import StoreBusy
 from engine.registry import experiment, method
+from engine.runtime.rank import rank
 from engine.runtime.rank.rank import RunContext
-from engine.runtime.worker import checkpoints
 from engine.runtime.worker.rank_monitor import RankMonitor
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.store.records import RankBatch
@@ -80,7 +80,7 @@ def go_on(source: Path, target: Path, until: int | None) -> tuple[int, KeptRanks
     taken = checkpoint_state.take_checkpoint(source, target)
     assert taken is not None
     path, before = taken
-    step = int(checkpoints.load_checkpoint(path)["step"])
+    step = int(rank.load_checkpoint(path)["step"])
     ranks, curves = train(target, until=until, resume_from=path, time_before_s=before.time_s)
     assert min(curves["train/loss"]) == step + 1
     return step, ranks, curves
@@ -163,7 +163,7 @@ def test_a_checkpoint_written_on_a_gpu_is_read_without_one(tmp_path: Path, monke
     with monkeypatch.context() as patch:
         patch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:1")
         kept.save({"weights": torch.ones(3)}, step=1, passes=0.5, time_s=1.0)
-    weights = checkpoints.load_checkpoint(tmp_path / checkpoint_state.CHECKPOINT)["weights"]
+    weights = rank.load_checkpoint(tmp_path / checkpoint_state.CHECKPOINT)["weights"]
     assert weights.device.type == "cpu" and weights.tolist() == [1.0, 1.0, 1.0]
 
 
@@ -193,7 +193,7 @@ def test_a_taken_checkpoint_outlives_the_run_it_came_from(tmp_path: Path) -> Non
     assert taken is not None
     kept.save({"weights": torch.zeros(3)}, step=2, passes=1.0, time_s=2.0)
     (tmp_path / "old" / checkpoint_state.CHECKPOINT).unlink()
-    assert checkpoints.load_checkpoint(taken[0])["weights"].tolist() == [1.0, 1.0, 1.0]
+    assert rank.load_checkpoint(taken[0])["weights"].tolist() == [1.0, 1.0, 1.0]
     assert checkpoint_state.take_checkpoint(tmp_path / "old", tmp_path / "other") is None
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["checkpoint.pt", "resumed.pt"]
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.distributed import BroadcastOptions, ProcessGroupGloo
 
-from engine.runtime.transport import rpc_group
+from engine.runtime.transport import rpc
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.worker.ranks import Rank
 from engine.system.network_isolation import check_listening
@@ -138,13 +138,13 @@ def call_within_a_call(rank: Rank, guilty: int) -> None:
     """The first rank calls the second one, which calls the third one before it answers; with one thread for calls it
     waits for itself.
     """
-    with rpc_group.joined(rank, HANG_S, threads=2 if guilty == NOBODY else 1):
+    with rpc.joined(rank, HANG_S, threads=2 if guilty == NOBODY else 1):
         _ranks.append(rank)
         rank.ready()
         step(rank, 1)
         if rank.index == 0:
             with rank.recorder.operation("rpc", "outer", peer=1, number=1):
-                rpc_group.call("trainer2", _outer)
+                rpc.call("trainer2", _outer)
         rank.barrier("answered")
 
 
@@ -154,7 +154,7 @@ def _outer() -> None:
         record.operation("serve", "outer", peer=0, number=1),
         record.operation("rpc", "inner", peer=2, number=1),
     ):
-        rpc_group.call("trainer3", _inner)
+        rpc.call("trainer3", _inner)
 
 
 def _inner() -> None:

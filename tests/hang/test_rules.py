@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.hang.rules import HALTED, RunState, judge
-from engine.hang.wait_graph import Doing, cycle, edges, roots
+from engine.hang.rules import HALTED, Doing, RunState, cycle, edges, judge, roots
 from engine.trace.health import RankState
 from engine.trace.layout import EVERYBODY, NOBODY
 from engine.trace.ring_reader import OpenOperation

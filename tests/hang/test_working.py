@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.hang.wait_graph import Doing
+from engine.hang.rules import Doing
 from engine.hang.watch import WatchedRank, busy_s, works
 from engine.trace.layout import NOBODY
 from engine.trace.ring import TraceMemory

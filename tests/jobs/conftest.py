@@ -8,7 +8,7 @@ import pytest
 
 from engine.cluster import slurm, supervisor
 from engine.cluster.job_folder import JobFolder
-from engine.cluster.record_file import RecordFile
+from engine.cluster.records import RecordFile
 from engine.cluster.supervisor import ClusterJobs
 from engine.cluster.targets import Cluster
 from engine.home import Home

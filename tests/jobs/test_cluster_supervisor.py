@@ -51,7 +51,7 @@ def test_times_are_those_of_the_records(lab: JobLab, monkeypatch: pytest.MonkeyP
     run_id = lab.launch()
     lab.step()
     file = lab.records(run_id)
-    monkeypatch.setattr("engine.cluster.record_file.now", lambda: "2026-11-26T10:00:00.000Z")
+    monkeypatch.setattr("engine.cluster.records.now", lambda: "2026-11-26T10:00:00.000Z")
     file.end("finished", "Completed successfully", "", 1.0)
     lab.step()
     assert lab.run(run_id).ended_at == "2026-11-26T10:00:00.000Z"

@@ -10,16 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cluster.job_folder import JobFolder
-from engine.cluster.record_file import RecordFile, read_records
-from engine.cluster.records import EventRecord, WriteRecord, line_of, tail_of
+from engine.cluster.records import EventRecord, RecordFile, WriteRecord, line_of, read_records, tail_of
 from engine.errors import StoreFull, StoreGone
 from engine.recorder import Point, Span
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
 from engine.store.timestamps import now
 from engine.trace.health import Health, RankState, Verdict
-from engine.trace.layout import TraceWindow
-from engine.trace.packed import PackedChunk
+from engine.trace.layout import PackedChunk, TraceWindow
 from tests.doubles import MemorySink
 
 AT = "2026-11-26T10:00:00.000Z"

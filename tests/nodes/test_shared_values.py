@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.runtime.nodes.copies import SMALL_BYTES, SharedFlags, dumps, loads
+from engine.runtime.nodes.messages import SMALL_BYTES, SharedFlags, dumps, loads
 from engine.runtime.transport.request_reply import Disconnects
 from engine.trace.ring import TraceMemory
 

@@ -6,12 +6,11 @@ import time
 import numpy as np
 import pytest
 
-from engine.runtime.nodes import copies
-from engine.runtime.nodes.copies import TraceSource, write
+from engine.runtime.nodes import messages
+from engine.runtime.nodes.messages import TraceSource, write
 from engine.trace.layout import CAPACITY
 from engine.trace.ring import TraceMemory, TraceWriter
-from engine.trace.ring_reader import TraceReader
-from engine.trace.sampler import TraceCollector
+from engine.trace.ring_reader import TraceCollector, TraceReader
 
 SHIFT_NS = 1_000_000_007
 
@@ -92,7 +91,7 @@ def test_a_look_sends_what_is_new_alone() -> None:
         pass
     part = source.changes()
     assert part is not None and len(part.blocks) == 1
-    assert copies.BLOCK * len(part.blocks) < 1000
+    assert messages.BLOCK * len(part.blocks) < 1000
 
 
 def stored(memory: memoryview) -> list[str]:

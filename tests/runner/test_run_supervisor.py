@@ -16,8 +16,8 @@ from engine.launch_options import LaunchOptions
 from engine.runner import run_supervisor
 from engine.runner.runner import Runner
 from engine.runtime.worker import worker
-from engine.runtime.worker.execution import Execution
-from engine.runtime.worker.stop_request import StopSwitch
+from engine.runtime.worker.sink import StopSwitch
+from engine.runtime.worker.worker import Execution
 from engine.store import Launch, Reader, Store, SweepLaunch
 from engine.store.records import Demand, ProcessIdentity, Run
 from engine.system.cleanup import Cleared

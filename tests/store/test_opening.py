@@ -15,11 +15,12 @@ import pytest
 from engine.errors import StoreBusy, StoreError, StoreFull, StoreGone, StoreTooNew
 from engine.home import Home
 from engine.recorder import Point
-from engine.runtime.worker.sink import StoreSink, retry_while_busy
+from engine.runtime.worker.sink import retry_while_busy
 from engine.store import Demand, Launch, RankBatch, Reader, Store
 from engine.store.connection import ReadConnection
 from engine.store.schema.migrations import steps
 from engine.store.schema.upgrade import bring_up_to_date, known
+from engine.store.worker_writes import StoreSink
 
 
 def raw(home: Home) -> closing[sqlite3.Connection]:
@@ -272,7 +273,7 @@ def test_a_full_disk_is_said_keeps_what_there_is_and_takes_the_rest_once_there_i
 def test_a_runs_last_words_wait_for_room(
     home: Home, store: Store, reader: Reader, running: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run_id, sink = running(), StoreSink(store, running())
+    run_id, sink = running(), StoreSink(store.db, running())
     store.db.rows(f"PRAGMA max_page_count = {store.db.rows('PRAGMA page_count')[0][0]}")
     tries: list[float] = []
 

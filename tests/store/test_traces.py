@@ -6,9 +6,9 @@ import pytest
 
 from engine.errors import ConfigError, NoSuchRun, StoreDamaged, WrongStatus
 from engine.home import Home
-from engine.runtime.worker.sink import StoreSink
 from engine.store import Reader, Store
 from engine.store.records import RankBatch
+from engine.store.worker_writes import StoreSink
 from engine.trace.chunk import TraceChunk
 from engine.trace.health import Health, RankState, Verdict
 from engine.trace.layout import TraceWindow
@@ -62,7 +62,7 @@ def test_a_damaged_chunk_is_refused_by_name(home: Home) -> None:
 def test_a_request_reaches_the_worker_once_and_is_an_event(home: Home) -> None:
     with Store.open(home) as store:
         run_id = running(store, home)
-        sink = StoreSink(store, run_id)
+        sink = StoreSink(store.db, run_id)
         assert sink.trace_requests() == []
         store.runs.trace(run_id, 5.0, by="Ada")
         store.runs.trace(run_id, 0.5, by="Ada")

@@ -12,11 +12,11 @@ import pytest
 
 from engine.launch_options import LaunchOptions
 from engine.recorder import Point, Span
-from engine.runtime.worker.sink import StoreSink
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store, Summary
 from engine.store.schema.docs import PAGE, page
 from engine.store.schema.later_tables import LATER
 from engine.store.schema.migrations import steps
+from engine.store.worker_writes import StoreSink
 from tests.store.conftest import WORKER
 from tests.store.sweeps.test_duels import add as add_duel
 from tests.store.sweeps.test_duels import run_of
@@ -207,7 +207,7 @@ def test_what_a_worker_says_happened_is_an_event_of_its_run(
     store: Store, reader: Reader, running: Callable[..., int]
 ) -> None:
     run_id = running()
-    StoreSink(store, run_id).event("rank lost", "trainer2 exited with code 3. The others go on.")
+    StoreSink(store.db, run_id).event("rank lost", "trainer2 exited with code 3. The others go on.")
     said = reader.details.events(run_id)[-1]
     assert (said.kind, said.who, said.detail) == (
         "rank lost",

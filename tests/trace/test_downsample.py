@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from engine.trace.chunk import DTYPE, Entries, TraceChunk
-from engine.trace.downsample import MOST, MOST_ARROWS, arrows, rectangles
 from engine.trace.timeline import KIND, RunTrace
+from engine.trace.views import MOST, MOST_ARROWS, arrows, rectangles
 from tests.trace_entries import traced
 
 

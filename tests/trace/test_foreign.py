@@ -15,10 +15,10 @@ from engine.home import Home
 from engine.store import Store
 from engine.store.imports.bundle_import import MOST_OPERATIONS, MOST_WINDOWS, check_run
 from engine.store.records import RankRow
-from engine.trace.chrome import chrome_lines
 from engine.trace.chunk import MOST_ENTRIES, TraceChunk
 from engine.trace.layout import TraceWindow
 from engine.trace.timeline import RunTrace
+from engine.trace.views import chrome_lines
 from tests.labs import basic
 from tests.trace_entries import traced
 

@@ -26,8 +26,7 @@ from engine.trace.layout import (
     SIZE,
 )
 from engine.trace.ring import TraceMemory, TraceWriter
-from engine.trace.ring_reader import TraceReader
-from engine.trace.sampler import TraceCollector
+from engine.trace.ring_reader import TraceCollector, TraceReader
 from tests.child_functions import stuck_at_a_barrier
 from tests.waiting import wait_until
 

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from engine.trace import sampler
+from engine.trace import ring_reader
 from engine.trace.chunk import DTYPE, Entries
-from engine.trace.sampler import SECOND, TraceSampler
+from engine.trace.ring_reader import SECOND, TraceSampler
 
 ZERO = 1_000 * SECOND
 
@@ -53,7 +53,12 @@ def test_a_late_entry_of_an_earlier_window_is_stored() -> None:
 
 
 def test_a_sample_holds_whole_steps_of_the_slowest_rank_within_limits() -> None:
-    for steps, length in (([8, 16], 4.0), ([2], sampler.LONGEST_S), ([100_000], sampler.SHORTEST_S), ([0], 0.8)):
+    for steps, length in (
+        ([8, 16], 4.0),
+        ([2], ring_reader.LONGEST_S),
+        ([100_000], ring_reader.SHORTEST_S),
+        ([0], 0.8),
+    ):
         chosen = TraceSampler(len(steps))
         chosen.begin(ZERO)
         chosen.extend(ZERO + 8 * SECOND, steps)
@@ -65,7 +70,7 @@ def test_what_is_asked_for_is_stored_whole_and_joins_an_open_window() -> None:
     chosen.begin(ZERO)
     chosen.request(ZERO + SECOND, 5.0)
     assert spans(chosen) == [("request", 0.0, 6.0)]
-    many = entries(*np.linspace(1.0, 5.9, sampler.PER_WINDOW + 5_000))
+    many = entries(*np.linspace(1.0, 5.9, ring_reader.PER_WINDOW + 5_000))
     assert len(chosen.choose(0, many)) == len(many)
     assert spans(chosen) == [("request", 0.0, 6.0)]
 
@@ -73,7 +78,7 @@ def test_what_is_asked_for_is_stored_whole_and_joins_an_open_window() -> None:
 def test_a_window_ends_early_for_all_ranks_where_one_has_stored_enough() -> None:
     chosen = TraceSampler(2)
     chosen.begin(ZERO)
-    fast = entries(*np.linspace(0.0, 1.0, sampler.PER_WINDOW + 1))
+    fast = entries(*np.linspace(0.0, 1.0, ring_reader.PER_WINDOW + 1))
     assert len(chosen.choose(0, fast)) == len(fast)
     assert spans(chosen) == [("start", 0.0, 1.0)]
     assert seconds(chosen.choose(1, entries(0.5, 1.5))) == [0.5]
@@ -92,7 +97,7 @@ def test_samples_become_rarer_as_the_budget_is_used_and_stop_at_its_end() -> Non
             stored += len(chosen.choose(0, entries(*np.linspace(now, now + 0.3, 19_000))))
     gaps = [later - earlier for earlier, later in itertools.pairwise(begun)]
     assert gaps == sorted(gaps) and gaps[-1] > 4 * gaps[0]
-    assert stored <= sampler.BUDGET + sampler.PER_WINDOW
+    assert stored <= ring_reader.BUDGET + ring_reader.PER_WINDOW
 
 
 @pytest.mark.parametrize("per_sample", [0, 10, 3_000, 19_000])
@@ -131,4 +136,4 @@ def test_the_tail_is_bounded() -> None:
     for second in range(100):
         chosen.choose(0, entries(*np.linspace(second, second + 0.9, 3_000)))
     [tail] = chosen.finish(ZERO + 100 * SECOND)
-    assert 0 < len(tail) <= 2 * sampler.TAIL
+    assert 0 < len(tail) <= 2 * ring_reader.TAIL

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from engine.errors import StoreDamaged
-from engine.trace.chrome import chrome_lines
 from engine.trace.chunk import DTYPE, MOST_ENTRIES, Entries, TraceChunk
 from engine.trace.layout import EVERYBODY, NOBODY, TraceWindow
 from engine.trace.timeline import KIND, RunTrace
+from engine.trace.views import chrome_lines
 
 ROLES = ("ps", "trainer1", "trainer2")
 ZERO = 5_000_000_000

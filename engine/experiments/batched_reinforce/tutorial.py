@@ -20,7 +20,7 @@ from engine.experiments.batched_reinforce.messages import HIDDEN
 from engine.rl.actor_critic import returns_of
 from engine.rl.environments import Environments
 from engine.rl.kinds import Kind, kind_of
-from engine.runtime.transport.rpc_group import (
+from engine.runtime.transport.rpc import (
     PUBLISHED_THREADS,
     answered_later,
     call,

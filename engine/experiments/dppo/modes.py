@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.shared_state import Lock, Locks, SharedState
 from engine.recorder import Recorder
-from engine.runtime.rank.semaphore import Semaphore
+from engine.runtime.rank.rank import Semaphore
 from engine.trace.layout import EVERYBODY
 
 LEARNER = 1

@@ -19,7 +19,7 @@ from engine.data.tensors import shared_zeros
 from engine.experiments.dppo.config import DppoConfig
 from engine.rl.actor_critic import ActorCritic, Normalizer
 from engine.rl.kinds import Kind
-from engine.runtime.rank.semaphore import Semaphore
+from engine.runtime.rank.rank import Semaphore
 
 Lock = AbstractContextManager[Any]
 Locks = Callable[[str], Lock]

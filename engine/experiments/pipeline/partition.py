@@ -13,7 +13,7 @@ from engine.data.nets import FlatSgd, bind, fast_in_small_batches, flat_weights,
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.micro_batches import CALIBRATION
 from engine.pipelining import sizes
-from engine.runtime.transport.rpc_group import DeviceMaps
+from engine.runtime.transport.rpc import DeviceMaps
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import ORDER, WEIGHTS, seed_of
 

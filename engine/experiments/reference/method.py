@@ -25,7 +25,7 @@ from engine.data.tensors import Batches, keep_freed_memory, usable
 from engine.errors import RunFailed
 from engine.experiments.reference.config import ReferenceConfig
 from engine.recorder import Recorder
-from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
+from engine.runtime.rank.rank import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
 

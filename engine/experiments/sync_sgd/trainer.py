@@ -13,8 +13,8 @@ from engine.data.nets import FlatSgd, evaluate, mnist_net
 from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches, keep_freed_memory, shared, usable
 from engine.experiments.sync_sgd.config import SyncSgdConfig
+from engine.runtime.rank.rank import Checkpoints, load_checkpoint
 from engine.runtime.transport.allreduce import AveragingGroup, Collective, torch_group
-from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import ORDER, PARTITION, WEIGHTS, seed_of
 from engine.training.flat_net import FlatNet, flat_state

@@ -22,9 +22,9 @@ from engine.data.sets import PixelSet, read
 from engine.data.tensors import shared
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.recorder import MemoryRecorder
-from engine.runtime.rank.child_process import spawned
+from engine.runtime.rank.process import spawned
+from engine.runtime.rank.rank import Checkpoints, load_checkpoint
 from engine.runtime.transport.allreduce import AveragingGroup, Collective
-from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.settings import rate_factor
 from engine.training.step_log import Faults, StepLog

@@ -27,7 +27,7 @@ from torch.nn.utils import parameters_to_vector
 from engine.museum.exhibit import Outcome, Version
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.rank import Rank, RunContext
-from engine.runtime.transport import rpc_group
+from engine.runtime.transport import rpc
 
 STEPS, PATIENCE_S, STEP_SIZE = 12, 20.0, 0.05
 
@@ -38,8 +38,8 @@ def wrong(net: nn.Module) -> Callable[[int], object]:
 
 
 def right(net: nn.Module) -> Callable[[int], object]:
-    parameters = [rpc_group.reference_to(parameter) for parameter in net.parameters()]
-    step: Callable[[int], object] = rpc_group.distributed_sgd(parameters, STEP_SIZE, 0.0).step
+    parameters = [rpc.reference_to(parameter) for parameter in net.parameters()]
+    step: Callable[[int], object] = rpc.distributed_sgd(parameters, STEP_SIZE, 0.0).step
     return step
 
 
@@ -51,12 +51,12 @@ def measure(seed: int, stepper: Version) -> Outcome:
     before = parameters_to_vector(net.parameters()).detach().clone()
     with TemporaryDirectory(prefix="parallab-") as folder:
         master = Rank(0, RunContext(("master",), ("cpu",), 1, seed, Path(folder)), MemoryRecorder(), lambda name: 0.0)
-        with rpc_group.joined(master, PATIENCE_S):
+        with rpc.joined(master, PATIENCE_S):
             step = stepper(net)
             for number in range(1, STEPS + 1):
-                with rpc_group.gradients() as context:
+                with rpc.gradients() as context:
                     loss = mse_loss(net(images), targets)
-                    rpc_group.backward(context, loss)
+                    rpc.backward(context, loss)
                     step(context)
                 series[number] = loss.item()
     moved = float((parameters_to_vector(net.parameters()).detach() - before).norm())

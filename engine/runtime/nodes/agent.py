@@ -15,7 +15,6 @@ from typing import Any
 import psutil
 
 from engine.hang.watch import busy_s, process_state
-from engine.runtime.nodes.copies import SharedFlags, TraceSource, loads
 from engine.runtime.nodes.messages import (
     AgentLeave,
     ClockPing,
@@ -29,9 +28,12 @@ from engine.runtime.nodes.messages import (
     RankRefused,
     RankStarted,
     SharedArguments,
+    SharedFlags,
     StackQuestion,
     StartRank,
+    TraceSource,
     WorkerMessage,
+    loads,
 )
 from engine.runtime.rank.process import RankPlan, rank_main
 from engine.runtime.usage import Telemetry

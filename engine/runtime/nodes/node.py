@@ -11,7 +11,6 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from engine.errors import RankFailed
-from engine.runtime.nodes.copies import SharedFlags, dumps, write
 from engine.runtime.nodes.messages import (
     AgentLeave,
     ClockPing,
@@ -25,10 +24,13 @@ from engine.runtime.nodes.messages import (
     RankRefused,
     RankStarted,
     SharedArguments,
+    SharedFlags,
     StackQuestion,
     StartRank,
     TracePart,
     WorkerMessage,
+    dumps,
+    write,
 )
 from engine.runtime.rank.channel_recorder import Done, Failed, Flush, Go
 from engine.runtime.rank.process import RankPlan

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from engine.runtime.rank.rank import Saved
 from engine.system.run_files import moment
-from engine.trace.layout import NO_VERSION, NOBODY
-from engine.trace.ring import Operation, Phase, TraceWriter
+from engine.trace.ring import TraceWriter
 
 CAPACITY = 200_000
 FLUSH_S = 0.2
@@ -69,6 +68,8 @@ class ChannelRecorder:
         write_stacks: Callable[[], None] = lambda: None,
     ) -> None:
         self.trace = trace or TraceWriter()
+        self.phase, self.spend = self.trace.phase, self.trace.spend
+        self.operation, self.note = self.trace.operation, self.trace.note
         self._started = False
         self._send = send
         self._write_stacks = write_stacks
@@ -112,22 +113,6 @@ class ChannelRecorder:
             for name, value in values.items():
                 points.append((name, step, float(value), now, passes))
         self._last_step = step
-
-    def phase(self, name: str, what: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False) -> Phase:
-        return self.trace.phase(name, what, peer=peer, number=number, picked=picked)
-
-    def spend(self, name: str, seconds: float) -> None:
-        self.trace.spend(name, seconds)
-
-    def operation(
-        self, kind: str, name: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False
-    ) -> Operation:
-        return self.trace.operation(kind, name, peer=peer, number=number, picked=picked)
-
-    def note(
-        self, kind: str, name: str, *, peer: int = NOBODY, number: int = 0, version: int = NO_VERSION, value: int = 0
-    ) -> None:
-        self.trace.note(kind, name, peer=peer, number=number, version=version, value=value)
 
     def histogram(self, name: str, bucket: int, count: int = 1) -> None:
         with self._histogram_lock:

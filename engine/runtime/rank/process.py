@@ -12,7 +12,8 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
@@ -20,9 +21,10 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.multiprocessing as mp
 
 from engine.data.tensors import finish
-from engine.errors import EngineError, PeerLost
+from engine.errors import EngineError, PeerLost, RunFailed
 from engine.hang.stacks import record_collectives, write_collectives, write_stacks_on_signal
 from engine.home import DATA
 from engine.runtime.rank import fork_server
@@ -31,7 +33,7 @@ from engine.runtime.rank.rank import Rank, RunContext
 from engine.seeding import DROPOUT, seed_of
 from engine.system.network_isolation import ListenRule, join, obey
 from engine.system.out_of_memory import gpu_failure, gpu_met, gpu_of, limit_met, memory_cause, words_of
-from engine.system.processes import die_with_parent
+from engine.system.processes import describe_exit, die_with_parent
 from engine.trace.ring import TraceMemory, TraceWriter
 
 _LOST = re.compile(r"gloo.*Connection (reset|closed) by peer")
@@ -206,3 +208,50 @@ def call_inside(pid: int | None, visible_gpus: str, call: Callable[[], None]) ->
         print(f"Could not join the network namespace of process {pid}: {error}", file=sys.stderr)
     os.environ["CUDA_VISIBLE_DEVICES"] = visible_gpus
     call()
+
+
+# ---- A new process that a rank starts for a while, as published code does; it dies with the rank -------------------
+
+LEAVE_S = 30.0
+"""Seconds that a process has to exit after its last message."""
+
+
+@contextmanager
+def spawned(name: str, function: Callable[..., None], *given: Any) -> Iterator[Iterator[Any]]:
+    """Call `function(send, *given)` in a process started by `spawn`; yield its messages as they arrive.
+
+    Raises RunFailed if the process does not return normally; it never outlives the block or its rank.
+    """
+    context = mp.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(
+        target=_carry_out, args=(os.getpid(), torch.get_num_threads(), theirs, function, given), name=name
+    )
+    process.start()
+    theirs.close()
+    try:
+        yield _messages(ours)
+        process.join(LEAVE_S)
+        if process.exitcode != 0:
+            how = "did not end" if process.exitcode is None else describe_exit(process.exitcode)
+            raise RunFailed(f"{name} {how} before its work was done; see its log.")
+    finally:
+        process.kill()
+        ours.close()
+
+
+def _messages(channel: Connection) -> Iterator[Any]:
+    while True:
+        try:
+            yield channel.recv()
+        except EOFError:
+            return
+
+
+def _carry_out(
+    parent_pid: int, threads: int, channel: Connection, function: Callable[..., None], given: tuple[Any, ...]
+) -> None:
+    die_with_parent(parent_pid)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(threads)
+    function(channel.send, *given)

@@ -1,14 +1,16 @@
-"""A run as its worker and its ranks know it, and a rank as a method sees it.
+"""A run as its worker and its ranks know it, and a rank as a method sees it: its locks, semaphores and checkpoints.
 
 A rank never opens the database; everything it reports goes through its own channel to the worker.
 """
 
 import fcntl
 import os
+import select
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -16,12 +18,14 @@ import torch
 
 from engine.config import Config
 from engine.data.tensors import finish
+from engine.errors import DataError
 from engine.hang.watch import HangLimits
 from engine.home import DATA
 from engine.recorder import Recorder
 from engine.registry import server_roles
 from engine.seeding import place_of, seed_of
-from engine.system.checkpoint_state import publish
+from engine.store.timestamps import now
+from engine.system.checkpoint_state import PARTS, POSITION, Checkpoint, publish
 from engine.system.run_files import LOCK_SUFFIX
 from engine.trace.layout import EVERYBODY
 
@@ -199,3 +203,106 @@ class FileLock:
 
     def __exit__(self, *_: object) -> None:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+
+# ---- Semaphores between the ranks of a run: each release wakes one waiter, now or later ----------------------------
+# A semaphore is a pipe that holds one byte per release. Unlike a lock or a named semaphore it has no owner and no name:
+# killed processes leave nothing behind, and it wakes threads as well as processes.
+
+
+class Semaphore:
+    """A counting semaphore; passed to the ranks as an argument of `Ranks.run`. It holds up to about 60,000 releases."""
+
+    def __init__(self) -> None:
+        self._read_end, self._write_end = Pipe(duplex=False)
+        os.set_blocking(self._read_end.fileno(), False)
+
+    def release(self, times: int = 1) -> None:
+        """Wake `times` waiters, now or later."""
+        os.write(self._write_end.fileno(), b"\0" * times)
+
+    def acquire(self, timeout_s: float) -> bool:
+        """Wait for a release, and consume it; return False on a timeout."""
+        descriptor, deadline = self._read_end.fileno(), time.monotonic() + timeout_s
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        while poll.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
+            try:
+                return bool(os.read(descriptor, 1))
+            except BlockingIOError:  # another waiter was faster
+                continue
+        return False
+
+
+# ---- Checkpoints of a run ------------------------------------------------------------------------------------------
+# Its training state and position are in one file, which replaces the previous one at once. A rank writes the file under
+# a temporary name; the worker renames it when all points that it includes are stored (`RunProgress`). A resumed run
+# continues from the checkpoint, so a point that it includes but that died on the way to the store would be lost for
+# good.
+
+NONE: Mapping[int, int] = {}
+
+
+class Checkpoints:
+    """Saves a run's state every `every_s` seconds (0: never), in the rank that holds the state.
+
+    Use: `if checkpoints.due(): checkpoints.save({...}, step=step, passes=passes, time_s=training_time)`.
+    """
+
+    def __init__(self, rank: Rank, every_s: float) -> None:
+        self._rank = rank
+        self._every_s = every_s
+        self._saved_at = time.monotonic()
+        self._count = 0
+
+    def due(self) -> bool:
+        """Return whether the next checkpoint is due."""
+        return self._every_s > 0 and time.monotonic() - self._saved_at >= self._every_s
+
+    def save(
+        self,
+        state: Mapping[str, Any],
+        *,
+        step: int,
+        passes: float,
+        time_s: float,
+        steps: Mapping[int, int] = NONE,
+    ) -> bool:
+        """Write `state` (tensors and plain values); return False, and keep the previous one, if a tensor of it is not
+        finite.
+
+        `time_s` is the training time of the state, `steps` the last step that it includes of each rank that records
+        steps. It includes what this rank has recorded so far.
+        """
+        self._saved_at = time.monotonic()
+        if not all(_finite(value) for value in state.values()):
+            return False
+        self._count += 1
+        path = self._rank.folder / PARTS.replace("*", str(self._count))
+        position = asdict(Checkpoint(step, passes, time_s, now(), dict(steps), self._rank.context.uid))
+        with self._rank.recorder.operation("other", "checkpoint"), path.open("wb") as file:
+            torch.save({**state, POSITION: position}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        self._rank.recorder.flush()
+        self._rank.publish(Saved(path.name, dict(steps)))
+        return True
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Return the state saved by a run, on the CPU whatever device it was on; raises DataError if the file is missing or
+    damaged.
+    """
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        raise DataError(
+            f"The checkpoint {path.name} can't be read ({error}). Launch a new run instead of resuming this one."
+        ) from error
+    return state
+
+
+def _finite(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        return not value.is_floating_point() or bool(value.isfinite().all())
+    return True

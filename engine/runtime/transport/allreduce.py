@@ -5,27 +5,28 @@ The worker makes a `Collective` and passes it to all ranks. In each of them:
     with collective.join(rank) as circle:
         waited_s = circle.average(vector, "round 7")    # vector [size] is now the mean over all ranks
 
-The implementations are gloo_allreduce.py (gloo) and server_allreduce.py (RPC and shared memory).
+`over_gloo` implements it on gloo, `over_server` on RPC and shared memory.
 """
 
-import importlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import psutil
 import torch
 from torch import Tensor, distributed
+from torch.distributed import PrefixStore, ProcessGroupGloo  # type: ignore[attr-defined]
 
 from engine.errors import PeerLost, RunFailed
 from engine.recorder import Recorder
 from engine.runtime.rank.rank import Rank
-from engine.runtime.transport.rendezvous import address, use_interface
-from engine.runtime.transport.request_reply import Exchange
+from engine.runtime.transport.rendezvous import address, store_of, use_interface
+from engine.runtime.transport.request_reply import Answer, Exchange, Request, Respond
 from engine.system.network_isolation import check_listening
 from engine.trace.layout import EVERYBODY
 
@@ -73,10 +74,8 @@ class Collective:
         timeout.
         """
         rank.barrier("here")
-        carrier = importlib.import_module(
-            f"engine.runtime.transport.{'gloo' if self.transport == 'gloo' else 'server'}_allreduce"
-        )
-        with carrier.averaging(self, rank) as average:
+        averaging = over_gloo if self.transport == "gloo" else over_server
+        with averaging(self, rank) as average:
             yield AveragingGroup(self, rank.index, average, rank.recorder, is_spread=rank.meeting_point is not None)
 
 
@@ -211,3 +210,86 @@ def torch_group(rank: Rank, backend: Literal["gloo", "nccl"], timeout_s: float) 
     )
     yield
     distributed.destroy_process_group()  # after a failure the process exits at once: leaving would wait for the others
+
+
+# ---- The mean over gloo: a ring all-reduce without a server --------------------------------------------------------
+
+
+@contextmanager
+def over_gloo(collective: Collective, rank: Rank) -> Iterator[Average]:
+    """Yield the function that averages a vector over all ranks, for the block."""
+    check_listening()
+    use_interface(rank)
+    patience = timedelta(seconds=collective.timeout_s)
+    store: Any = PrefixStore("ring", store_of(rank, "ring"))
+    store.set_timeout(patience)
+    with rank.recorder.operation("barrier", "join gloo", peer=EVERYBODY):
+        group: Any = ProcessGroupGloo(store, rank.index, rank.world, patience)
+
+    arrival = torch.zeros(1)
+
+    def average(vector: Tensor) -> float | None:
+        waited_s = None
+        if rank.meeting_point:  # the last one to arrive ends this small round
+            began = time.monotonic()
+            group.allreduce([arrival]).wait()
+            waited_s = time.monotonic() - began
+        group.allreduce([vector]).wait()
+        vector.div_(rank.world)
+        rank.recorder.exchanged(gone_round(vector.nbytes, rank.world))
+        return waited_s
+
+    yield average
+
+
+# ---- The mean on one of the ranks ----------------------------------------------------------------------------------
+# All send it their vectors and get the mean back when the last one has arrived.
+
+
+class Mean:
+    """The server's handler: keeps the vectors separate, so that the mean doesn't depend on the order of arrival."""
+
+    def __init__(self, ranks: int, size: int) -> None:
+        self._vectors = torch.zeros(ranks, size)
+        self._waiting: list[Respond] = []
+        self._lock = threading.Lock()
+        self._version = 0
+
+    def __call__(self, request: Request, vector: Tensor | None, respond: Respond) -> None:
+        assert vector is not None
+        self._vectors[request.client].copy_(vector)
+        with self._lock:
+            self._waiting.append(respond)
+            if len(self._waiting) < len(self._vectors):
+                return
+            waiting, self._waiting = self._waiting, []
+            self._version += 1
+        mean = self._vectors[0].clone()
+        for other in self._vectors[1:]:
+            mean.add_(other)
+        mean.div_(len(self._vectors))
+        for each in waiting:
+            each(Answer(self._version), mean)
+
+
+@contextmanager
+def over_server(collective: Collective, rank: Rank) -> Iterator[Average]:
+    """Yield the function that averages a vector over all ranks, for the block; rank 0 serves and is also a client."""
+    exchange = collective.exchange
+    assert exchange is not None
+    with ExitStack() as open_:
+        if rank.index == exchange.server:
+            service = open_.enter_context(exchange.serve(rank, Mean(rank.world, collective.size)))
+        line = open_.enter_context(exchange.connect(rank))
+
+        def average(vector: Tensor) -> float | None:
+            line.outgoing.copy_(vector)
+            try:
+                answer = line.ask(Request(rank.index, kind=0))
+            finally:
+                if rank.index == exchange.server:
+                    service.check()
+            vector.copy_(line.incoming)
+            return answer.held_ns / 1e9 if rank.meeting_point else None
+
+        yield average

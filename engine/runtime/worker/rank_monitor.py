@@ -19,10 +19,8 @@ from engine.runtime.rank import fork_server
 from engine.runtime.rank.channel_recorder import Done, Failed, Flush, Go, Hello, Meeting, Said
 from engine.runtime.rank.rank import RunContext, Saved
 from engine.runtime.usage import Disturbance
-from engine.runtime.worker.rank_handle import RankHandle
-from engine.runtime.worker.run_progress import RunProgress
-from engine.runtime.worker.sink import Sink, retry_while_busy
-from engine.runtime.worker.stop_request import StopRequested
+from engine.runtime.worker.run_progress import RankHandle, RunProgress
+from engine.runtime.worker.sink import Sink, StopRequested, retry_while_busy
 from engine.store.timestamps import now
 from engine.system.out_of_memory import kernel_kills, kill_cause, memory_cause
 from engine.system.processes import describe_exit

@@ -19,10 +19,9 @@ from engine.runtime.rank import fork_server
 from engine.runtime.rank.process import PickledCall, RankPlan, call_inside, rank_main
 from engine.runtime.rank.rank import Rank, RunContext
 from engine.runtime.usage import Disturbance
-from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.rank_monitor import RankMonitor
-from engine.runtime.worker.sink import Sink
-from engine.runtime.worker.stop_request import StopRequested
+from engine.runtime.worker.run_progress import RankHandle
+from engine.runtime.worker.sink import Sink, StopRequested
 from engine.system.machine import machine
 from engine.system.network_isolation import rule_of
 from engine.system.processes import end_processes

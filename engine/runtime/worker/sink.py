@@ -1,19 +1,18 @@
-"""The destination of a worker's records: an interface, and the sink that writes to the store."""
+"""What connects a worker with the one who launched its run: the sink for its records, and the request to stop."""
 
 import logging
+import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from types import FrameType
+from typing import Any, Protocol, TypeVar
 
-from engine.errors import StoreBusy, StoreFull
+from engine.errors import EngineError, StoreBusy, StoreFull
 from engine.recorder import Point
 from engine.store.curve_records import MachineSample
-from engine.store.records import RankBatch, RankRow
+from engine.store.records import RankBatch, RankRow, Run
 from engine.trace.health import Health
 from engine.trace.layout import TraceWindow
-
-if TYPE_CHECKING:
-    from engine.store import Store
 
 
 class Sink(Protocol):
@@ -54,61 +53,6 @@ class Sink(Protocol):
         """Return when everything that was written would survive a power failure."""
 
 
-class StoreSink:
-    """Writes one run's records to the store."""
-
-    def __init__(self, store: "Store", run_id: int) -> None:
-        self._store = store
-        self._run_id = run_id
-        self._known: set[int] = set()
-        self._seen_request = 0
-
-    def ranks(self, rows: Sequence[RankRow]) -> None:
-        new = [row for row in rows if row.rank not in self._known]
-        if new:
-            self._store.worker.add_ranks(self._run_id, new)
-            self._known |= {row.rank for row in new}
-            for row in new:
-                self._store.worker.add_log(self._run_id, row.role, f"logs/{row.role}.log")
-        if old := [row for row in rows if row not in new]:
-            self._store.worker.update_ranks(self._run_id, old)
-
-    def note(self, name: str, value: Any) -> None:
-        self._store.worker.note_environment(self._run_id, name, value)
-
-    def running(self, startup_time_s: float) -> None:
-        self._store.worker.mark_running(self._run_id, startup_time_s)
-
-    def write(
-        self,
-        batches: Sequence[RankBatch],
-        run_points: Sequence[Point],
-        progress: tuple[int, int, str],
-        samples: Sequence[MachineSample],
-        windows: Sequence[TraceWindow],
-    ) -> None:
-        self._store.worker.write(
-            self._run_id, batches, run_points=run_points, progress=progress, samples=samples, windows=windows
-        )
-
-    def trace_requests(self) -> list[float]:
-        found = self._store.read.traces.requests(self._run_id, self._seen_request)
-        self._seen_request = max([self._seen_request, *(number for number, _ in found)])
-        return [seconds for _, seconds in found]
-
-    def standstill(self, kind: str, sentence: str) -> None:
-        self._store.worker.note_standstill(self._run_id, kind, sentence)
-
-    def health(self, health: Health) -> None:
-        self._store.worker.write_health(self._run_id, health)
-
-    def event(self, kind: str, detail: str) -> None:
-        self._store.runs.add_event(self._run_id, kind, "worker", detail)
-
-    def sync(self) -> None:
-        self._store.db.sync()
-
-
 # ---- Retries for the last writes of a run, in case the store is busy or full only for a while ----------------------
 
 log = logging.getLogger(__name__)
@@ -132,3 +76,39 @@ def retry_while_busy(write: Callable[[], T], for_s: float = PATIENCE_S, pause_s:
                 raise
             log.warning("%s Retrying.", error)
             time.sleep(pause_s)
+
+
+# ---- A stop request: its exception, its signal, and its reason in words. Torch-free --------------------------------
+
+
+class StopRequested(EngineError):
+    """A person or the system requested the run to stop."""
+
+
+class StopSwitch:
+    """Turns SIGTERM into a flag for the monitor loop, or into an exception while no rank runs yet."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.interruptible = False
+        signal.signal(signal.SIGTERM, self._on)
+
+    def _on(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+        if self.interruptible:
+            self.interruptible = False
+            raise StopRequested("The run was asked to stop.")
+
+    def is_requested(self) -> bool:
+        """Return whether to stop; called by the monitor loop, so from the first call on no exception is raised into
+        it.
+        """
+        self.interruptible = False
+        return self.requested
+
+
+def stop_reason(run: Run) -> str:
+    """Return why a run was stopped, as a sentence."""
+    if run.stop_kind == "time limit":
+        return f"Stopped at its time limit, max_run_time_s ({run.terms.max_run_time_s:,.12g} s)."
+    return f"Cancelled by {run.stop_requested_by}{' (forced)' if run.stop_kind == 'force' else ''}."

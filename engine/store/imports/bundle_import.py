@@ -242,7 +242,7 @@ def origin_of(old: Origin, file: str, by: str) -> Origin:
 
 MOST_BUCKET = 1_000_000
 MOST_OPERATIONS, MOST_WINDOWS, MOST_NAMES = 2_000_000, 2_000, 65_535
-"""Limits of a run's stored trace; our own runs store a sixth of them at most (engine/trace/sampler.py)."""
+"""Limits of a run's stored trace; our own runs store a sixth of them at most (engine/trace/ring_reader.py)."""
 _WRONG_VALUES = (
     sqlite3.IntegrityError,
     sqlite3.InterfaceError,

@@ -9,7 +9,7 @@ from typing import Any
 from engine.access.confusables import without_hidden
 from engine.recorder import Point
 from engine.store.access.authorization import storable
-from engine.store.curves.ingest import POINT_BYTES, Arrival, add_points, arriving_runs
+from engine.store.curves.ingest import POINT_BYTES, Arrival, arriving_runs
 from engine.store.imports.bundle_import import arriving
 from engine.store.records import Status
 from engine.store.runs.origins import Kind, Origin
@@ -17,6 +17,7 @@ from engine.store.runs.rows import APPENDED, SLOTS
 from engine.store.schema.config_text import keep_whole, listed
 from engine.store.store import Store
 from engine.store.timestamps import now
+from engine.store.worker_writes import add_points
 
 IMPORTED_EXPERIMENT = "imported"
 """Experiment of runs whose program recorded none; it is not in the registry."""

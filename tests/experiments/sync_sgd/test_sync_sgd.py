@@ -22,7 +22,7 @@ from engine.experiments.sync_sgd import trainer as sync_trainer
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.trainer import PartBatches, SyncTrainer
 from engine.registry import experiment, method
-from engine.runtime.worker.checkpoints import load_checkpoint
+from engine.runtime.rank.rank import load_checkpoint
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.system.checkpoint_state import last_checkpoint

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import RunFailed
 from engine.home import ROOT
-from engine.runtime.rank.child_process import spawned
+from engine.runtime.rank.process import spawned
 from engine.system.processes import identity, is_alive
 from tests import child_functions as functions
 from tests.waiting import wait_until
@@ -27,7 +27,7 @@ def test_a_process_that_breaks_off_is_a_failure_with_its_name() -> None:
 
 def test_a_process_dies_with_the_one_who_started_it() -> None:
     program = (
-        "from engine.runtime.rank.child_process import spawned\n"
+        "from engine.runtime.rank.process import spawned\n"
         "from tests import child_functions as functions\n"
         "if __name__ == '__main__':\n"
         "    with spawned('a process', functions.say_and_wait, 'word') as said:\n"

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.runtime.rank import fork_server
-from engine.runtime.rank.semaphore import Semaphore
+from engine.runtime.rank.rank import Semaphore
 from tests import semaphore_functions as functions
 from tests.doubles import MemorySink, process_ranks
 from tests.waiting import PATIENCE_S, wait_until

@@ -11,7 +11,7 @@ import torch
 from engine.errors import RankFailed
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank import fork_server
-from engine.runtime.transport import rpc, rpc_group
+from engine.runtime.transport import rpc
 from engine.runtime.transport.request_reply import Exchange, Service
 from tests import request_reply_functions as functions
 from tests.doubles import LocalRanks, MemorySink, process_ranks
@@ -62,7 +62,7 @@ def test_ranks_meet_in_a_folder_of_any_name_and_leave_no_file(tmp_path: Path) ->
 
 
 def test_more_clients_may_wait_than_rpc_has_threads(tmp_path: Path) -> None:
-    clients = rpc_group.THREADS + 3
+    clients = rpc.THREADS + 3
     cases = [(exchange_of(transport, clients), functions.TOGETHER, 5) for transport in TRANSPORTS]
     assert (
         run(tmp_path, clients, in_each_case, functions.exchange_sums, cases) == [5.0 * sum(range(1, clients + 1))] * 2

@@ -23,8 +23,8 @@ from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.monitor import WaitTable
 from engine.experiments.pipeline.partition import device_maps, largest_boundary
 from engine.pipelining import depth, sizes
-from engine.runtime.rank.semaphore import Semaphore
-from engine.runtime.transport import rpc_group
+from engine.runtime.rank.rank import Semaphore
+from engine.runtime.transport import rpc
 from engine.runtime.worker.ranks import Rank
 
 AHEAD, BACK = 0, 1
@@ -81,7 +81,7 @@ class Links:
         if not self.over_rpc:
             yield self._to(stage, stage - 1), self._to(stage, stage + 1)
             return
-        with rpc_group.joined(rank, 2 * self.config.timeout_s + 10, device_maps(self.config, self.devices, rank)):
+        with rpc.joined(rank, 2 * self.config.timeout_s + 10, device_maps(self.config, self.devices, rank)):
             clear_mail()
             rank.barrier("joined")
             yield self._to(stage, stage - 1), self._to(stage, stage + 1)
@@ -211,8 +211,8 @@ class RpcLink:
 
     def _send(self, micro_batch: int, tensor: Tensor | None) -> None:
         while self._sent and self._sent[0].done():
-            rpc_group.result_of(self._role, self._sent.popleft())
-        self._sent.append(rpc_group.call_async(self._role, _deliver, self._stage, micro_batch, tensor))
+            rpc.result_of(self._role, self._sent.popleft())
+        self._sent.append(rpc.call_async(self._role, _deliver, self._stage, micro_batch, tensor))
 
     def send(self, micro_batch: int, tensor: Tensor) -> None:
         self._send(micro_batch, tensor.detach())

@@ -21,7 +21,7 @@ from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.micro_batches import MicroBatches, TestScore
 from engine.experiments.pipeline.partition import loss_of
 from engine.experiments.pipeline.rpc.stage import OTHER_CALLS, local_stage, serve_stage
-from engine.runtime.transport import rpc_group
+from engine.runtime.transport import rpc
 from engine.runtime.worker.ranks import Rank
 from engine.trace.layout import EVERYBODY
 
@@ -37,7 +37,7 @@ def run_rank(
         return
     if not config.cuts:
         rank.barrier("timed")
-    with rpc_group.joined(rank, patience_s, threads=OTHER_CALLS):
+    with rpc.joined(rank, patience_s, threads=OTHER_CALLS):
         rank.barrier("served")
         _lead(rank, config, batches)
         rank.barrier("through")  # so that no stage leaves before its error is reported
@@ -66,15 +66,15 @@ class Master:
         self.device = torch.device("cpu")
         self.images = batches.images(self.device)
         self.targets = batches.targets(self.device)
-        self.stages = [rpc_group.remote(role, local_stage) for role in config.stage_roles]
+        self.stages = [rpc.remote(role, local_stage) for role in config.stage_roles]
         parameters = [reference for stage in self.stages for reference in stage.rpc_sync().parameters()]
-        self.optimizer = rpc_group.distributed_sgd(parameters, config.learning_rate, config.momentum)
+        self.optimizer = rpc.distributed_sgd(parameters, config.learning_rate, config.momentum)
         self.batch = 0
 
     def train(self) -> None:
         """Train on the next batch: all forwards, distributed autograd's backward, one distributed step."""
         record = self.rank.recorder
-        with rpc_group.gradients() as context:
+        with rpc.gradients() as context:
             with record.phase("data"):
                 images = [next(self.images) for _ in range(self.config.splits)]
                 targets = torch.cat([next(self.targets) for _ in range(self.config.splits)])
@@ -84,7 +84,7 @@ class Master:
             with record.phase("compute"):
                 loss = loss_of(outputs, targets, self.config)
             with record.phase("wait", "stages", peer=EVERYBODY):
-                rpc_group.backward(context, loss)
+                rpc.backward(context, loss)
             with record.phase("update"):
                 self._update(context)
         self.batch += 1
@@ -96,12 +96,12 @@ class Master:
         reference = reduce(
             lambda so_far, stage: stage.remote().forward(so_far, micro_batch),
             self.stages[:-1],
-            rpc_group.reference_to(images),
+            rpc.reference_to(images),
         )
         return self.stages[-1].rpc_async().forward(reference, micro_batch)
 
     def _wait(self, future: Any) -> Tensor:
-        found: Tensor = rpc_group.result_of("A stage", future)
+        found: Tensor = rpc.result_of("A stage", future)
         return found.cpu()
 
     def _update(self, context: int) -> None:
@@ -126,7 +126,7 @@ class Master:
         self.rank.recorder.log(score.values(), step=self.batch, passes=self.batches.passes_after(self.batch))
 
     def _test_forward(self, part: slice) -> Any:
-        images = rpc_group.reference_to(self.batches.test_images(part, self.device))
+        images = rpc.reference_to(self.batches.test_images(part, self.device))
         reference = reduce(lambda so_far, stage: stage.remote().test(so_far), self.stages[:-1], images)
         return self.stages[-1].rpc_async().test(reference)
 

@@ -14,7 +14,7 @@ from engine.errors import RunFailed
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.monitor import StageClock, StageMonitor, log_memory, reset_peak_memory
 from engine.experiments.pipeline.partition import Stage, device_maps, make_stage
-from engine.runtime.transport import rpc_group
+from engine.runtime.transport import rpc
 from engine.runtime.worker.ranks import Rank
 
 LOOK_S = 0.05
@@ -30,7 +30,7 @@ def serve_stage(rank: Rank, config: PipelineConfig, costs: Tensor, devices: tupl
     stage = make_stage(rank, rank.index - 1, config, costs)
     service = StageService(rank, stage)
     _service[:] = [service]
-    with rpc_group.joined(rank, patience_s, device_maps(config, devices, rank), config.splits + OTHER_CALLS):
+    with rpc.joined(rank, patience_s, device_maps(config, devices, rank), config.splits + OTHER_CALLS):
         rank.barrier("served")
         reset_peak_memory(rank.device)
         service.clock.ready(rank.ready())
@@ -117,7 +117,7 @@ class StageService:
 
     def parameters(self) -> list[Any]:
         """Return references to the stage's parameters."""
-        return [rpc_group.reference_to(parameter) for parameter in self.stage.net.parameters()]
+        return [rpc.reference_to(parameter) for parameter in self.stage.net.parameters()]
 
     def forward(self, inputs: Any, micro_batch: int) -> Tensor:
         """Return the activations of a micro-batch; `inputs` is a remote reference to the input."""
