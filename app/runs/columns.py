@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from engine.access.quotas import disturbed_above
 from engine.analysis.comparability import depends_on_time
+from engine.analysis.result import telling
 from engine.analysis.run_values import setting_title
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
@@ -25,10 +26,11 @@ APART = ("perf/execution_time_s", "perf/startup_time_s")
 USUAL = ("dataset", "trainers", "epochs", "batch_size", "learning_rate", "seed")
 MOST_RESULTS = 3
 """Up to this many default columns are metrics of another program."""
+LEAST_FOREIGN = 2
+"""Default columns that metrics, and parameters, of other programs have beside those of our runs."""
 APART_BY = " · "
 TIMES = ("duration", "startup")
 LABELS = {"duration": "Execution", "startup": "Start-up", "target": "Runs on"}
-_RESULT = re.compile(r"acc|loss|err|reward|return|score|f1|auc|perplexity", re.IGNORECASE)
 _AT_STEP = re.compile(r"(.+)@\s*(\d{1,15})\s*")
 
 
@@ -172,11 +174,11 @@ def usual(metrics: Sequence[str], settings: Mapping[str, int]) -> list[str]:
         elif name == "train/loss" or metric(name).is_rate:
             found.append(metric_written(name, "last"))
     foreign = [name for name in in_order(metrics) if metric(name).label == name and not metric(name).help]
-    results = sorted(filter(_RESULT.search, foreign), key=lambda name: not metric(name).better) or foreign
-    found += [metric_written(name, "last") for name in results[: max(0, 1 + MOST_RESULTS - len(found))]]
+    results = telling(foreign) or foreign
+    found += [metric_written(name, "last") for name in results[: max(LEAST_FOREIGN, 1 + MOST_RESULTS - len(found))]]
     common = [name for name in USUAL if name in settings]
     varied = [name for name, values in settings.items() if values > 1]
-    return [*found, *common, *parameters(varied)[: len(USUAL) - len(common)]]
+    return [*found, *common, *parameters(varied)[: max(LEAST_FOREIGN, len(USUAL) - len(common))]]
 
 
 def in_order(metrics: Collection[str]) -> list[str]:

@@ -37,6 +37,8 @@ LIMITS = {"Owner": 14, "Settings that differ": 24}
 EDGE_PX = 14
 """Space to the right of the last column (static/runs/table.css)."""
 TICK_PX, NAME_PX, STATE_PX, SPARK_PX = 36, (180, 320), (110, 210), 94
+MOST_STATES_PX = 300
+"""The widest column of statuses: those of a sweep are whole, only a note beside them is cut."""
 TALLEST = "max(20rem, calc(100vh - 21rem))"
 HEADINGS = {
     "differs": (
@@ -120,14 +122,16 @@ def grid_of(
         },
     ]
     if has_states:
-        lengths = (sum(len(part["text"]) + 3 for part in state["states"]) + len(state["note"]) for state in states)
+        parts = [sum(len(part["text"]) + 3 for part in state["states"]) for state in states]
+        lengths = (part + len(state["note"]) for part, state in zip(parts, states, strict=True))
+        most = max(STATE_PX[1], min(MOST_STATES_PX, round(CHARACTER_PX * max(parts, default=0))))
         heads.append(
             {
                 "kind": "text",
                 "label": "Status",
                 "help": f"Disturbed: {DISTURBED[0].lower()}{DISTURBED[1:]}",
                 "sort": "status",
-                "width": _between(STATE_PX, lengths),
+                "width": _between((STATE_PX[0], most), lengths),
             }
         )
     if has_sparks:

@@ -29,6 +29,7 @@ GROUPS: dict[str, tuple[Status, ...]] = {
 EVERY = "all"
 """All statuses: the default, which another one replaces."""
 _BEFORE = "runs.show"
+_REPLACED = "runs.columns.replaced"
 CHOICES = ("show", "search", "filter", "of", "by")
 """Widgets that narrow the runs, by key (also the name in the address)."""
 SWITCHES = ("mine", "starred")
@@ -186,7 +187,10 @@ def _filter(reader: Reader, text: str) -> tuple[Filter | None, str]:
 
 def _columns(reader: Reader, settings: Mapping[str, int], metrics: Sequence[str]) -> tuple[list[Column], list[str]]:
     usual = columns.usual(metrics, settings)
+    before = st.session_state.get("columns")
     addresses.take("columns", usual)
+    replaced = [each for each in st.session_state.get(_REPLACED, []) if each != st.session_state["columns"]]
+    st.session_state[_REPLACED] = [*replaced, before] if before not in (None, st.session_state["columns"]) else replaced
     with st.popover("Columns", key="columns.open"):
         written = st.multiselect(
             "Columns",
@@ -199,8 +203,8 @@ def _columns(reader: Reader, settings: Mapping[str, int], metrics: Sequence[str]
             filter_mode="contains",
             key="columns",
             format_func=columns.named,
-            on_change=addresses.keep,
-            args=("columns", usual),
+            on_change=_keep_columns,
+            args=(usual, list(st.session_state["columns"])),
             accept_new_options=True,
             width=420,
             help=(
@@ -209,6 +213,15 @@ def _columns(reader: Reader, settings: Mapping[str, int], metrics: Sequence[str]
             ),
         )
     return columns.read_columns(written, reader)
+
+
+def _keep_columns(usual: Sequence[str], shown: list[str]) -> None:
+    """Keep the columns that a person chose. In a closed popover the browser sends those that it last drew: columns that
+    another filter or link has replaced, which nobody chose.
+    """
+    if st.session_state["columns"] in st.session_state[_REPLACED]:
+        st.session_state["columns"] = shown
+    addresses.keep("columns", usual)
 
 
 @dataclass(frozen=True)

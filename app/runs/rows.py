@@ -96,11 +96,16 @@ def group_rows(groups: Iterable[RunGroup]) -> list[TableRow]:
 def fold_rows(reader: Reader, folds: Sequence[RunFold], opened: Iterable[str]) -> list[TableRow]:
     """Return a row for each single run, sweep and duel; those of `opened` (keys of rows) are followed by their runs."""
     unfolded = {(fold.kind, fold.id) for fold in folds if _key(fold) in set(opened)}
+    sweeps = {sweep.id: sweep for sweep in reader.sweeps.some([fold.id for fold in folds if fold.kind == "sweep"])}
+    narrowed = {fold.id for fold in folds if fold.kind == "sweep" and len(fold.run_ids) < sweeps[fold.id].total}
     wanted = [
-        run_id for fold in folds for run_id in fold.run_ids[: MOST_OPEN if (fold.kind, fold.id) in unfolded else 1]
+        run_id
+        for fold in folds
+        for run_id in fold.run_ids[
+            : MOST_OPEN if (fold.kind, fold.id) in unfolded or (fold.kind == "sweep" and fold.id in narrowed) else 1
+        ]
     ]
     runs = {run.id: run for run in reader.runs.some(wanted)}
-    sweeps = {sweep.id: sweep for sweep in reader.sweeps.some([fold.id for fold in folds if fold.kind == "sweep"])}
     finished: dict[str, tuple[RunFold, set[str]]] = {}
     found: list[TableRow] = []
     for fold in folds:
@@ -111,7 +116,7 @@ def fold_rows(reader: Reader, folds: Sequence[RunFold], opened: Iterable[str]) -
             found += run_rows(members)
             continue
         whole = sweeps[fold.id] if fold.kind == "sweep" else reader.duels.one(fold.id)
-        found.append(_fold_row(fold, members[0], whole))
+        found.append(_fold_row(fold, members, whole))
         if fold.statuses.get("finished"):
             finished[_key(fold)] = fold, _experiments_of(whole)
         if (fold.kind, fold.id) in unfolded:
@@ -173,11 +178,13 @@ def _key(fold: RunFold) -> str:
     return f"{fold.kind}-{fold.id}"
 
 
-def _fold_row(fold: RunFold, newest: RunRow, whole: Sweep | StoredDuel) -> TableRow:
-    varied: dict[str, Any] = {}
+def _fold_row(fold: RunFold, members: Sequence[RunRow], whole: Sweep | StoredDuel) -> TableRow:
+    newest, varied = members[0], dict[str, Any]()
     title, kind = whole.name, fold.kind.capitalize()
     if isinstance(whole, Sweep):
-        varied = {name: _span(values) for name, values in whole.grid.items()}
+        is_part = len(members) == len(fold.run_ids) < whole.total  # a filter left some of its runs
+        left = {name: {run.config.get(name) for run in members} for name in whole.grid} if is_part else whole.grid
+        varied = {name: _span([each for each in values if each in left[name]]) for name, values in whole.grid.items()}
         title = whole.name or title_of_experiment(whole.experiment)
     return TableRow(
         *(_key(fold), newest.experiment, {**newest.config, **varied}, fold.run_ids, ()),

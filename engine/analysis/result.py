@@ -17,6 +17,7 @@ from engine.store.records import ENDED, RunRow, is_complete
 Block = tuple[int, Any]
 LONGEST_CAUSE = 60
 """Letters of a cause up to which it is named beside a result."""
+_TELLING = re.compile(r"acc|loss|err|reward|return|score|f1|auc|perplexity", re.IGNORECASE)
 _NUMBERED = re.compile(r"^\w+'s (?=loss )| (?:at step|in batch) [\d,]+.*")
 """What differs between the causes of runs that failed alike: whose loss it was, and when."""
 
@@ -63,20 +64,36 @@ def ranked(run: RunRow) -> Ranked | None:
     return None
 
 
+def ranked_or_telling(run: RunRow) -> Ranked | None:
+    """Return a run's result; of a run of another program the last value of its most telling metric."""
+    if known_experiment(run.experiment) is not None:
+        return ranked(run)
+    name = next(iter(telling(run.last)), None)
+    return None if name is None else Ranked.of(name, run.last[name])
+
+
+def telling(names: Iterable[str]) -> list[str]:
+    """Return the metrics of other programs that tell how a run went, by their names."""
+    return sorted(
+        name for name in names if metric(name).label == name and not metric(name).help and _TELLING.search(name)
+    )
+
+
 def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
     """Return which group reached the best result, as a sentence, and what was not counted; empty unless all groups with
-    complete runs have results of one task that are to be high and do not depend on time. The result of a group is the
-    mean over its complete runs.
+    complete runs have results of one task that are to be high and do not depend on time; of another
+    program without a judgement. The result of a group is the mean over its complete runs.
     """
     done = {name: own for name, runs in groups.items() if (own := [run for run in runs if is_complete(run)])}
-    found = {name: [(run, result) for run in runs if (result := ranked(run))] for name, runs in done.items()}
+    found = {name: [(run, result) for run in runs if (result := ranked_or_telling(run))] for name, runs in done.items()}
     every = [each for own in found.values() for each in own]
     tasks = {(result.result.of, *(str(run.config.get(name)) for name in result.result.task)) for run, result in every}
     metrics = {result.result.metric for _, result in every}
     if len(groups) < 2 or not every or not all(found.values()) or len(tasks) > 1 or len(metrics) > 1:
         return ""
     known = metric(metrics.pop())
-    if known.better != "max" or depends_on_time(known.name):
+    is_foreign = all(known_experiment(run.experiment) is None for run, _ in every)
+    if (known.better != "max" and not is_foreign) or depends_on_time(known.name):
         return ""
     values = {name: [(block_of(run), each.value) for run, each in own] for name, own in found.items()}
     return _ordered(values, known, every[0][1].result.of) + _not_counted(groups)

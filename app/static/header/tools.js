@@ -43,6 +43,20 @@
     if (link?.origin === location.origin && link.pathname.endsWith("/docs")) link.target = "_self";
   });
 
+  // Streamlit ignores the navigation's link to the open page: it shows that page as at first, without a filter or selection.
+  document.addEventListener(
+    "click",
+    (event) => {
+      const link = event.target.closest?.("[data-testid=stTopNavLink]");
+      if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      if (link.pathname !== location.pathname || !location.search) return;
+      event.preventDefault();
+      event.stopPropagation();
+      location.assign(link.href);
+    },
+    true,
+  );
+
   // Streamlit's dialog about a server that is gone speaks of Streamlit and the internet. Only its texts change: the nodes are React's.
   const LOST = "The console is not responding: it was stopped, or the network is down. Runs do not depend on this page. It reconnects by itself.";
   const sayLost = () => {

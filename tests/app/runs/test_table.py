@@ -89,6 +89,33 @@ def test_default_columns_are_those_that_the_runs_in_view_have(foreign: list[int]
     assert "columns" not in test.query_params
 
 
+def test_beside_runs_of_ours_those_of_another_program_have_columns_a_result_and_a_trend(foreign: list[int]) -> None:
+    test = page()
+    rows = {row["key"]: row for row in rows_of(test)}
+    assert rows[f"run-{foreign[0]}"]["Result"] == {"text": "0.5", "hover": "val loss 0.5 (last)"}
+    assert "Trend" in rows[f"run-{foreign[0]}"]
+    assert {'metric["val loss"].last', "lr"} < {*test.multiselect(key="columns").value}
+
+
+def test_columns_that_another_filter_replaced_are_no_choice(foreign: list[int]) -> None:
+    """A browser whose popover was opened and closed sends them again."""
+    test = page(of="hogwild")
+    before = test.multiselect(key="columns").value
+    test.multiselect(key="of").set_value(["pets"]).run()
+    now = test.multiselect(key="columns").value
+    test.multiselect(key="columns").set_value(before).run()
+    assert test.multiselect(key="columns").value == now
+    assert "columns" not in test.query_params
+    test.multiselect(key="columns").set_value(["owner"]).run()
+    assert test.query_params["columns"] == "owner"
+
+
+def test_a_sweep_of_which_a_filter_leaves_a_part_shows_the_values_of_that_part(home: Home) -> None:
+    sweeps.pipeline(home, {"splits": [1, 2]}, 3)
+    (row,) = rows_of(page(filter="seed > 0"))
+    assert row["Seed"] == "1, 2"
+
+
 def test_an_action_on_selected_runs_shows_nothing_within_its_callback(
     home: Home, seeds: list[int], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
