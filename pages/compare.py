@@ -12,7 +12,7 @@ from app.compare import number_tabs, session_state
 from app.compare.curve_tab import curves
 from app.compare.number_tabs import differences, numeric_names, runs_table, timelines
 from app.compare.selection import choice, chooser, chosen, telling, with_known_names
-from app.compare.tab_widgets import compared, grouping, legend, view_facts
+from app.compare.tab_widgets import compared, grouping, legend, show_note, view_facts
 from app.export.view_report import view_downloads
 from app.links.compare import TABS, CompareView, address, ids_text, query_of, with_query
 from app.report import page_capture
@@ -94,7 +94,9 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
         label_visibility="collapsed",
         wrap=True,
     )
-    view, shown = replace(view, tab=tab or view.tab), compared(runs, view)
+    if tab and tab != view.tab:
+        view = session_state.turned_to(view, tab)
+    shown = compared(runs, view)
     page_capture.facts("Shown", view_facts(view, shown))
     if view.tab in ("curves", "scatter"):
         legend(shown)
@@ -118,9 +120,7 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
         if timed:
             time_difference(ended, reader, whole=view.disturbed)
         named = () if any(run.name for run in runs) else telling(runs)
-        if said := may_explain(groups, shown.fields or named):
-            st.caption(as_text(said))
-            page_capture.words([said])
+        show_note(may_explain(groups, shown.fields or named))
     if view.tab == "curves":
         view = curves(reader, shown, view)
     elif view.tab == "differences":

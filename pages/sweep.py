@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.core.assets import at
 from app.links import addresses
+from app.links.compare import CompareView, query_of
 from app.report import page_capture
 from app.scaling.breakdown import of_sweep, where_time_went
 from app.scaling.staleness import staleness
@@ -17,6 +18,7 @@ from app.ui.store_access import invalid_link, reading
 from app.ui.time_difference import complete, disturbed_choice, show_not_learned, show_unequal_work, time_difference
 from engine.analysis.result import reached_most
 from engine.analysis.run_values import measured
+from engine.analysis.run_values import newest as newest_runs
 from engine.analysis.scaling.answers import answer
 from engine.analysis.scaling.scaling_data import by_values
 from engine.analysis.statistics.intervals import Statistic
@@ -92,7 +94,12 @@ def page(sweep_id: int) -> None:
                 where_time_went(found, reader, str(sweep_id))
         with leaving:
             download_button(sweep, runs, shown, view)
-        st.header("Runs", anchor=False)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.header("Runs", anchor=False, width="content")
+            if len(runs) > 1:
+                ids = tuple(run.id for run in newest_runs(sweep, runs))
+                compared = query_of(CompareView(runs=ids))
+                st.page_link(widgets.PAGES["compare"], label="Compare", query_params=compared, width="content")
         st.html(matrix(sweep, every))
     components.pulse(token, sweep_id=sweep_id, active=sweep.active or goes_on, every_ms=EVERY_MS)
 

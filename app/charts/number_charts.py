@@ -137,11 +137,11 @@ def bars_frame(found: Sequence[ResultBar], number: str, statistic: Statistic, sp
     return pd.DataFrame(
         {
             "group": [bar.name.removesuffix(f" (n={len(bar.values)})") for bar in found],
+            "n": [len(bar.values) for bar in found],
             statistic: [float(each.centre[0]) for each in lines],
             "low": [float(each.low[0]) for each in lines],
             "high": [float(each.high[0]) for each in lines],
             "band": [str(each.method[0]) for each in lines],
-            "n": [len(bar.values) for bar in found],
         }
     )
 

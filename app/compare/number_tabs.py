@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -9,6 +10,7 @@ import streamlit as st
 from app.charts import number_charts
 from app.charts.curve_charts import MOST_NAMED
 from app.compare.groups import ComparedGroup, limit_of, missing_bands
+from app.compare.selection import names_of
 from app.compare.session_state import key_of, one_of, several_of
 from app.compare.tab_widgets import Compared, log_toggle, show_note, show_omitted, table_of
 from app.core.formatting import duration
@@ -19,12 +21,13 @@ from app.ui.html import as_text, run_link, table, when
 from app.ui.run_state import outcome
 from app.ui.widgets import title_of
 from engine.analysis import differences as apart
-from engine.analysis.comparability import left_out, unreliable
+from engine.analysis.comparability import OTHER_PROGRAMS, left_out, programs_in_words, unreliable
 from engine.analysis.differences import MISSING, Row
+from engine.analysis.result import ranked_or_telling
 from engine.analysis.run_values import Value, field_names, is_timed, label, number, setting_title, shown, value
 from engine.analysis.run_values import names as number_names
 from engine.config_values import field_title, value_in_words
-from engine.registry import experiment_title
+from engine.filter.tree import metric_written
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 from engine.transfer.tables import Table
@@ -172,13 +175,17 @@ def _dots(found: Compared, chosen: Sequence[str]) -> list[number_charts.Dot]:
 
 
 def numeric_names(runs: Sequence[RunRow]) -> list[str]:
-    """Return the names whose values are all numbers in these runs, with at least one value present."""
+    """Return the names whose values are all numbers in these runs, with at least one value present; first the one by
+    which the runs are ranked, where that is one.
+    """
 
     def is_numeric(name: str) -> bool:
         held = [each for run in runs if (each := value(run, name)) is not None]
         return bool(held) and all(isinstance(each, int | float) and not isinstance(each, bool) for each in held)
 
-    return [name for name in number_names(runs) if is_numeric(name)]
+    results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked_or_telling(run))}
+    first = results if len(results) == 1 else set[str]()
+    return sorted(filter(is_numeric, number_names(runs)), key=lambda name: name not in first)
 
 
 def _values(found: Compared, chosen: Sequence[str]) -> pd.DataFrame:
@@ -234,7 +241,7 @@ def differences_frame(
 
 
 def _heads(runs: Sequence[RunRow]) -> list[str]:
-    return [f"{run.id}: {experiment_title(run.experiment)}" for run in runs]
+    return list(names_of(runs).values())
 
 
 def _value(value: object) -> str:
@@ -248,9 +255,7 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
     """Show the config and environment fields in which the runs differ, first those that all of them have."""
     same = st.toggle("Show equal fields", key=key_of("same", view.same))
     environments = reader.multi_run.environments([run.id for run in found.runs])
-    without = [
-        {name: held for name, held in environments.get(run.id, {}).items() if name != "boot_id"} for run in found.runs
-    ]
+    without = [_environment(environments.get(run.id, {})) for run in found.runs]
     for title, titled, rows in (
         ("Config", setting_title, apart.rows([{"seeding": run.seeding, **run.config} for run in found.runs])),
         ("Environment", field_title, apart.rows(without)),
@@ -274,6 +279,14 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
         st.caption(f"{said}{'' if same or not equal else ', and hidden'}.{signs}")
         page_capture.words([f"{title}: {said}."])
     return replace(view, same=same)
+
+
+def _environment(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an environment without its boot, and with the cores that other programs took in words."""
+    told = {name: held for name, held in found.items() if name != "boot_id"}
+    if OTHER_PROGRAMS in told:
+        told[OTHER_PROGRAMS] = programs_in_words(told[OTHER_PROGRAMS])
+    return told
 
 
 # ---- The timelines of the compared runs, one below the other -------------------------------------------------------

@@ -24,6 +24,7 @@ from engine.analysis.run_values import (
 )
 from engine.errors import EngineError
 from engine.filter.syntax import LONGEST
+from engine.registry import experiment_title
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow, Status
 
@@ -73,9 +74,13 @@ def chosen(reader: Reader, view: CompareView) -> Chosen:
 
 
 def names_of(runs: Sequence[RunRow]) -> dict[int, str]:
-    """Return a distinguishing name for each run: its id, and its own name, or its differing fields, or its title."""
-    fields = telling(runs)
-    said = _shortened([run.name or _differences(run, fields) or title_of(run) for run in runs])
+    """Return a distinguishing name for each run: its id, and its own name, or its differing fields, or its title; with
+    its experiment where several stand together.
+    """
+    fields, several = telling(runs), len({run.experiment for run in runs}) > 1
+    said = [run.name or _differences(run, fields) or title_of(run) for run in runs]
+    kinds = [experiment_title(run.experiment) if several else "" for run in runs]
+    said = _shortened([text if kind in text else f"{kind}, {text}" for kind, text in zip(kinds, said, strict=True)])
     return {run.id: f"{run.id}: {text}" for run, text in zip(runs, said, strict=True)}
 
 

@@ -63,6 +63,13 @@ def key_of(field: str, value: Any) -> str:
     return key
 
 
+def turned_to(view: CompareView, tab: str) -> CompareView:
+    """Return the view in another tab, with the logarithmic axes that this one had before."""
+    logs: dict[str, str] = st.session_state.setdefault(f"{_WIDGETS}logs", {})
+    logs[view.tab] = view.log
+    return replace(view, tab=tab, log=logs.get(tab, ""))
+
+
 def current(view: CompareView, field: str) -> Any:
     """Return the value that a field's widget, which is created later, will have."""
     return st.session_state.get(f"{_WIDGETS}{field}", getattr(view, field))

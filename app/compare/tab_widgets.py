@@ -23,6 +23,9 @@ from engine.analysis.run_values import field_names, label
 from engine.metrics import metric
 from engine.store.records import RunRow
 
+MOST_WHOLE = 8
+"""Rows up to which a table is as high as they are."""
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -48,7 +51,8 @@ def compared(runs: tuple[RunRow, ...], view: CompareView) -> Compared:
 
 
 def log_toggle(view: CompareView, letter: str, words: str) -> CompareView:
-    on = st.toggle(words, key=key_of(f"log.{letter}", letter in view.log))
+    """Show the choice of a logarithmic axis; each tab has its own."""
+    on = st.toggle(words, key=key_of(f"log.{view.tab}.{letter}", letter in view.log))
     letters = [each for each in "xy" if (on if each == letter else each in view.log)]
     return replace(view, log="".join(letters))
 
@@ -85,7 +89,7 @@ def table_of(
             for captured, made in tables.items():
                 data = made()
                 headings = {str(column): _heading(str(column)) for column in data}
-                height: int | Literal["auto"] = 320 if captured != "Values of the groups" else "auto"
+                height: int | Literal["auto"] = 320 if len(data) > MOST_WHOLE else "auto"
                 st.dataframe(data, column_config=headings, hide_index=True, height=height, alt=captured)
 
 

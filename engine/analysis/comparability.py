@@ -13,6 +13,8 @@ from engine.store.sweeps.sweeps import SEED
 # Disturbed runs: their times tell of what else ran on the machine, so that analyses of times leave them out.
 
 MOST_NAMED = 6
+OTHER_PROGRAMS = "other_programs"
+"""The field of an environment that has the programs beside a run, each with its cores."""
 
 
 def depends_on_time(name: str) -> bool:
@@ -55,7 +57,11 @@ def in_words(share: float) -> str:
 
 def named(run: Run) -> str:
     """Return the programs that ran beside a run, such as `stress 0.5 cores`; empty if none were seen."""
-    found = run.environment.get("other_programs")
+    return programs_in_words(run.environment.get(OTHER_PROGRAMS))
+
+
+def programs_in_words(found: object) -> str:
+    """Return the recorded programs with the cores that each took; empty for anything else."""
     if not isinstance(found, list):
         return ""
     pairs = [each for each in found if isinstance(each, list) and len(each) == 2]

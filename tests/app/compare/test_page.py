@@ -30,6 +30,7 @@ from app.links.compare import (
     read_view,
 )
 from app.ui.current_user import WHY
+from engine.analysis.comparability import programs_in_words
 from engine.analysis.differences import Row, may_explain
 from engine.analysis.result import reached_most
 from engine.analysis.statistics.intervals import LIMIT
@@ -142,7 +143,7 @@ def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: 
     test.selectbox(key=f"{AT}stat").set_value("median").run()
     test.selectbox(key=f"{AT}x").set_value("time").run()
     test.multiselect(key=f"{AT}metrics").set_value([LOSS]).run()
-    test.toggle(key=f"{AT}log.y").set_value(True).run()
+    test.toggle(key=f"{AT}log.curves.y").set_value(True).run()
     found = dict(test.query_params)
     assert found == {
         "runs": "1-3,5",
@@ -812,3 +813,33 @@ def test_a_value_that_a_link_spells_otherwise_is_found(home: Home, store: Store)
 def test_a_list_of_names_may_have_commas_within_a_name(text: str, known: tuple[str, ...], names: list[str]) -> None:
     assert read_names(text, known) == names
     assert read_names(names_text(names)) == names
+
+
+def test_runs_of_several_experiments_are_named_with_theirs(home: Home, ids: list[int], reader: Reader) -> None:
+    first, second = reader.runs.some(ids[:2])
+    mixed = (replace(first, name="seed 0"), replace(second, name="seed 0", experiment="reference"))
+    assert list(names(mixed).values()) == [f"{first.id}: Hogwild!, seed 0", f"{second.id}: Reference, seed 0"]
+    assert next(iter(names([replace(first, name="seed 0"), second]).values())) == f"{first.id}: seed 0"
+
+
+def test_values_open_on_the_result_and_each_tab_has_its_own_logarithmic_axes(home: Home, ids: list[int]) -> None:
+    test = opened_at(runs=ids_text(ids), tab="scatter", log="x")
+    assert test.toggle(key="compare.at.log.scatter.x").value
+    test.segmented_control(key="compare.at.tab").set_value("bars").run()
+    assert not test.toggle(key="compare.at.log.bars.x").value
+    assert test.selectbox(key="compare.at.number").value == "test/accuracy.last"
+
+
+def test_runs_of_another_program_say_what_each_reached(store: Store, reader: Reader) -> None:
+    found = []
+    for value in (0.5, 0.25):
+        found.append(store.runs.add(Launch("pets", {}, "Ada", demand=Demand(1, 0, 1, 1))))
+        store.claims.claim(found[-1], me(), [])
+        store.worker.write(found[-1], [], run_points=[Point("loss", 5, value, 1.0)])
+        store.claims.end(found[-1], "finished", "It ended.", execution_time_s=1.0)
+    one, other = reader.runs.some(found)
+    assert reached_most({"a": [one], "b": [other]}) == "Last loss: 0.5 (a), 0.25 (b)."
+
+
+def test_other_programs_have_their_unit() -> None:
+    assert programs_in_words([["python -m pytest", 0.7839]]) == "python -m pytest 0.78 cores"
