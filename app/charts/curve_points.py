@@ -57,8 +57,12 @@ def usual_axis(reader: Reader, runs: Iterable[Run | RunRow]) -> str:
 
 
 def has_passes(reader: Reader, run: Run | RunRow) -> bool:
-    """Return whether the points of a run have passes; one that is still active and trains on a data set soon has."""
+    """Return whether the points of a run have passes over training data; one that is still active and trains on a data
+    set soon has. Where there is an environment instead, they count its rounds.
+    """
     known = known_experiment(run.experiment)
+    if "environment" in run.config:
+        return False
     return reader.details.counts_passes(run.id) or bool(run.status not in ENDED and known and known.duel)
 
 

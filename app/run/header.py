@@ -23,7 +23,7 @@ from app.run.overview import resume_button, retry_button
 from app.ui import current_user, widgets
 from app.ui.html import as_text, breadcrumb, duel_link, link, slot, sweep_link
 from app.ui.run_state import cause_of, disturbed_help, outcome, place_in_words, tab_title
-from app.ui.time_difference import measure_again
+from app.ui.time_difference import measured_again_at
 from app.ui.widgets import title_of
 from engine.analysis.comparability import in_words
 from engine.analysis.result import ranked
@@ -69,12 +69,15 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
                         color="orange",
                         help=as_text(disturbed_help(run)),
                     )
-                    st.html(measure_again([entry], reader), width="content")
                 if run.status == "queued":
                     st.text(why_queued(run, reader), width="stretch")
                 else:
                     st.html(slot("cause", summary_html.cause(run, entry, reader)), width="stretch")
                 st.html(slot("result", summary_html.result(entry)), width="content")
+                for what, (page, query) in measured_again_at([entry], reader).items():
+                    words = "Repeats the disturbed runs of its sweep." if page == "sweep" else "Fills the launch form."
+                    label = f"Measure {what} again" if page == "sweep" else "Measure again"
+                    st.page_link(widgets.PAGES[page], label=label, help=words, query_params=query, width="content")
             if run.active and run.status != "queued":
                 st.html(slot("bar", summary_html.progress(entry)))
         chosen = st.segmented_control(

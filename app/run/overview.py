@@ -276,6 +276,8 @@ def steps(run: Run, reader: Reader) -> Iterator[NextStep]:
     count = next(iter(known.counts), None)
     if count and launches:
         yield from _with_fewer(known, run, count)
+    if launches:
+        yield from _contrast(known, run)
     yield from _reference(known, run, reader, launches)
     if launches and (axis := count or known.axis):
         query = launch_query(known, run.preset, run.config) | {"sweep": axis}
@@ -294,6 +296,23 @@ def _with_fewer(known: Experiment, run: Run, count: str) -> Iterator[NextStep]:
             continue
         query = launch_query(known, run.preset, config.model_dump(mode="json"))
         return (yield NextStep(f"Same with {number} {noun}", "Fill the launch form.", "launch", query))
+
+
+def _contrast(known: Experiment, run: Run) -> Iterator[NextStep]:
+    """Yield the same run with each other value of the setting that a ready-made contest of the experiment varies."""
+    for ready in known.ready_sweeps:
+        name, values = next(iter(ready.over.items()))
+        if ready.answer != "contest":
+            continue
+        for value in (text.strip() for text in values.split(",")):
+            try:
+                config = known.config.check({**run.config, name: value})
+            except (ConfigError, TypeError):
+                continue
+            if value != run.config[name]:
+                query = launch_query(known, run.preset, config.model_dump(mode="json"))
+                label = f"Same, {value.replace('_', ' ')}"
+                yield NextStep(label, "Fill the launch form, to compare both.", "launch", query)
 
 
 def _reference(known: Experiment, run: Run, reader: Reader, launches: bool) -> Iterator[NextStep]:

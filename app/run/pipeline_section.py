@@ -16,6 +16,7 @@ from app.charts.sweep_data import batch, last_complete, slower_than_fewer_splits
 from app.core.formatting import size
 from app.ui import components
 from app.ui.html import as_text, nowrap, number, table, tile, tile_row
+from engine.analysis.comparability import in_words
 from engine.analysis.pipeline import (
     BatchSpans,
     Measures,
@@ -89,9 +90,14 @@ def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader
     )
     st.html(tile_row(tiles(found, best)))
     st.markdown(as_text(f"Batch {shown.number + 1}: {causes(found)} Overview has the mean of all batches."))
-    st.markdown(
-        f"**Recommendation:** {as_text(advice(found, settings, best, slower_than_fewer_splits(run, shown, reader)))}"
-    )
+    said = advice(found, settings, best, slower_than_fewer_splits(run, shown, reader))
+    st.markdown(f"**Recommendation:** {as_text(said)}")
+    if (entry := reader.runs.entry(run.id)).disturbed:
+        share = in_words(entry.disturbance or 0.0)
+        st.markdown(
+            f":orange-badge[Caution] Other programs took {share} of this run's CPU time: measure it again before you "
+            "follow the recommendation."
+        )
     st.html(
         table(
             ["Stage", *_HEADERS],

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from app.actions.queue_actions import why_queued
 from app.links.compare import names_text, read_names
 from app.run import live_update, log_tail, summary_html
 from app.run.histograms import histograms
@@ -42,7 +41,7 @@ def first(run: Run, reader: Reader) -> None:
         overview(run, reader)
         return
     lineage(run, reader)
-    st.text(f"Curves appear here after the start. {why_queued(run, reader)}")
+    st.text("Curves appear here after the start.")  # the heading says why it waits
     st.html(slot("facts", live_update.overview(run, reader)["facts"]))
 
 

@@ -35,7 +35,7 @@ from engine.analysis.comparability import named
 from engine.analysis.result import Ranked, ranked
 from engine.analysis.scaling.scaling_data import SERVE, SHARES, PhaseBar, kind_of
 from engine.experiment import HEADLINE
-from engine.metrics import STATISTICS, Of, metric
+from engine.metrics import LOSS, STATISTICS, Of, metric
 from engine.queue.cluster_wait import in_words, job_state
 from engine.registry import known_experiment
 from engine.seeding import SEEDING
@@ -100,8 +100,8 @@ def finding(run: Run, entry: RunRow, reader: Reader) -> str:
 
 
 def result(entry: RunRow) -> Markup:
-    """Return the run's result for its header; empty before the first."""
-    found = ranked(entry)
+    """Return the run's result for its header; empty before the first, and before a resumed run runs."""
+    found = None if entry.status in ("queued", "starting") else ranked(entry)
     if found is None:
         return Markup("")
     known = metric(found.result.metric)
@@ -237,6 +237,8 @@ def _tile(name: str, entry: RunRow, result: Ranked | None) -> Markup:
     beside += (
         [f"best {number(best, unit=known.unit)}"] if best is not None and name.startswith(("test/", "charts/")) else []
     )
+    if name == LOSS and "environment" in entry.config:
+        beside.append("of the policy: its size does not tell how well it plays")
     label = f"Result: {known.label.lower()}" if is_result else known.label
     help_text = f"{known.help} Runs of this experiment are ranked by it." if is_result else known.help
     value, unit = (None, known.unit) if value is None else scaled(value, known.unit)

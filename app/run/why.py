@@ -28,6 +28,10 @@ class _Recorded:
         count = sum(each.count - each.nonfinite for each in found)
         return sum((each.mean or 0.0) * (each.count - each.nonfinite) for each in found) / count if count else None
 
+    def values(self, name: str) -> int:
+        """Return how many finite values of a metric were recorded."""
+        return sum(each.count - each.nonfinite for each in self.summaries if each.metric == name)
+
     def share(self, kind: str, *phases: str) -> str:
         """Return the share of their time that the ranks of a kind spent in phases, such as `12 %`; empty if none was
         recorded.
@@ -63,7 +67,10 @@ def _hogwild(run: _Recorded) -> str:
         )
         return f"Why a lock: no update can overwrite another one. Here {cost}."
     met = run.mean("perf/overwritten_updates")
-    if met is not None:
+    if met == 0:
+        checks = run.values("perf/overwritten_updates")
+        here = f"here others wrote sampled weights during a trainer's own write in 0 of {checks:,} checks"
+    elif met is not None:
         here = f"here others wrote {number(met, 2)} % of the sampled weights during a trainer's own write"
     elif run.settings.get("variant") == "tutorial":
         here = "how often they met here is not known, since the variant tutorial does not measure it"
@@ -115,13 +122,20 @@ def _batched_reinforce(run: _Recorded) -> str:
     cost = f"here they waited or communicated for {waited} of their time" if waited else "it is not recorded here"
     if run.settings.get("mode") == "per_call":
         return (
-            f"Why per call: each observer is answered at once, and the agent's net runs {observers} times per step; "
+            f"Why per call: each observer is answered at once, and the agent's net runs {_times(observers)} per step; "
             f"{cost}."
         )
+    if observers == 1:
+        return f"Why a batch: of one observer it saves nothing, the agent's net runs once per step either way; {cost}."
+    every = "both" if observers == 2 else f"all {observers}"
     return (
-        f"Why a batch: the agent's net runs once for the step of all {observers} observers instead of {observers} "
-        f"times; in return each waits for all others and the agent: {cost}."
+        f"Why a batch: the agent's net runs once for the step of {every} observers instead of {_times(observers)}; in "
+        f"return each waits for the others and the agent: {cost}."
     )
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _dppo(run: _Recorded) -> str:

@@ -7,7 +7,7 @@ import streamlit as st
 from markupsafe import Markup
 
 from app.core.assets import at
-from app.links.launch import LAUNCH, as_path, clone_query
+from app.links.launch import as_path, clone_query
 from app.report import page_capture
 from app.ui import widgets
 from app.ui.html import as_text, joined, link, number, paragraph
@@ -37,9 +37,9 @@ UNEQUAL_AND_DISTURBED = (
 )
 
 
-def measure_again(runs: Iterable[RunRow], reader: Reader) -> Markup:
-    """Return links to measure disturbed runs again: to the pages of their sweeps, which repeat them, and to the launch
-    form with the settings of the others; empty if there are none.
+def measured_again_at(runs: Iterable[RunRow], reader: Reader) -> dict[str, tuple[str, dict[str, str | list[str]]]]:
+    """Return where disturbed runs are measured again, by what that repeats: the pages of their sweeps, and for the
+    others the launch form with their settings; each page with its query.
     """
     disturbed = [run for run in runs if run.disturbed and run.status in ENDED]
     repeated = {
@@ -47,13 +47,19 @@ def measure_again(runs: Iterable[RunRow], reader: Reader) -> Markup:
         for sweep_id in {run.sweep_id for run in disturbed if run.sweep_id}
         for run in to_measure_again(reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id))
     }
-    found = dict[str, str]()
+    found = dict[str, tuple[str, dict[str, str | list[str]]]]()
     for run in disturbed:
         if run.id in repeated:
-            found[f"sweep {run.sweep_id}"] = f"/sweep?sweep={run.sweep_id}"
+            found[f"sweep {run.sweep_id}"] = "sweep", {"sweep": str(run.sweep_id)}
         elif not run.sweep_id and known_experiment(run.experiment):
-            found[f"run {run.id}"] = as_path(LAUNCH, clone_query(run))
-    links = [link(name, at(path)) for name, path in list(found.items())[:MOST_NAMED]]
+            found[f"run {run.id}"] = "launch", clone_query(run)
+    return found
+
+
+def measure_again(runs: Iterable[RunRow], reader: Reader) -> Markup:
+    """Return links to where disturbed runs are measured again; empty if there are none."""
+    found = measured_again_at(runs, reader)
+    links = [link(name, at(as_path(f"/{page}", query))) for name, (page, query) in list(found.items())[:MOST_NAMED]]
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return "Measure again: " + joined(links) + f"{more}." if links else Markup()
 

@@ -159,7 +159,12 @@ def test_disturbed_runs_lead_to_where_they_are_measured_again(home: Home) -> Non
     for page in ("compare", "scaling"):
         assert f"{said} {again}" in words(opened(page, {"runs": f"{one}-{other}"})), page
     assert f"{said} Press Measure again above, or include disturbed runs." in words(view(sweep_id, "Results"))
-    assert again in words(opened("run", {"run": str(one)}))
+
+    def buttons() -> list[tuple[str, str]]:
+        links = [each.proto for each in opened("run", {"run": str(one)}).get("page_link")]
+        return [(each.label, each.query_string) for each in links if each.label.startswith("Measure")]
+
+    assert buttons() == [(f"Measure sweep {sweep_id} again", f"sweep={sweep_id}")]
     whole = opened("compare", {"runs": f"{one}-{other}", "disturbed": "1", "v": "3"})
     assert "took up to 31 % of the CPU time of 2 of 2 runs: their times," in words(whole)
     assert (
@@ -170,7 +175,8 @@ def test_disturbed_runs_lead_to_where_they_are_measured_again(home: Home) -> Non
         connection.execute("UPDATE runs SET sweep_id = NULL")
     alone = words(opened("compare", {"runs": f"{one}-{other}"}))
     assert 'Measure again: <a href="/launch?experiment=hogwild&' in alone and f"clone={one}" in alone
-    assert f"clone={one}" in words(opened("run", {"run": str(one)}))
+    ((label, query),) = buttons()
+    assert label == "Measure again" and f"clone={one}" in query
 
 
 def test_compare_has_the_permalink_of_its_view(home: Home) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.charts.curve_points import has_passes
 from app.run import live_update
 from app.run.header import run_report
 from app.run.overview import axes, steps
@@ -21,7 +22,7 @@ from app.ui.time_difference import with_interval
 from engine.analysis.statistics.intervals import Interval
 from engine.home import Home
 from engine.recorder import Point
-from engine.registry import experiments
+from engine.registry import experiment, experiments
 from engine.store import Reader, Store
 from engine.store.records import RankRow, Status, Summary
 from engine.transfer.import_child import import_path
@@ -86,8 +87,9 @@ def test_a_queued_run_says_why_it_waits_and_has_no_controls_of_curves(home: Home
     assert len(controls(opened("run", {"run": str(lab["running"])}))) == 2
     test = opened("run", {"run": str(lab["queued"])})
     assert not test.exception and not controls(test)
-    (line,) = [text.value for text in test.text if text.value.startswith("Curves appear here after the start. ")]
-    assert line.partition("start. ")[2] in [text.value for text in test.text], "the reason of the header"
+    reason, line = [text.value for text in test.text]
+    assert reason.startswith("Waits for") or "cores" in reason
+    assert line == "Curves appear here after the start.", "the header alone says why it waits"
 
 
 def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab: dict[Status, int]) -> None:
@@ -231,6 +233,8 @@ REASONS = [
     ("sync_sgd", {"sync": "weights"}, "Why wait: all trainers average their weights", "exchange took 25 %"),
     ("sync_sgd", {"sync": "ddp"}, "Why wait: all trainers average their gradients", "exchange took 25 %"),
     ("batched_reinforce", {"observers": 5}, "Why a batch:", "they waited or communicated for 25 %"),
+    ("batched_reinforce", {"observers": 2}, "Why a batch:", "once for the step of both observers instead of twice"),
+    ("batched_reinforce", {"observers": 1}, "Why a batch:", "either way"),
     ("batched_reinforce", {"mode": "per_call", "observers": 5}, "Why per call:", "runs 5 times per step"),
     ("dppo", {"mode": "bounded_queue", "max_queue_size": 3}, "Why a bounded queue: at most 3", "1.8 updates old"),
     ("dppo", {"mode": "bounded_queue", "collectors": 2}, "queue: at most 4 batches", "collectors waited 25 %"),
@@ -263,6 +267,23 @@ def test_a_system_is_explained_in_one_sentence_with_the_number_of_the_run(
     assert begin in said and number in said and said.count(". ") <= 1 and said.endswith(".")
     without = why(run, [], {}, [])
     assert begin in without and "None" not in without and "  " not in without
+
+
+def test_no_overwritten_weight_is_told_by_the_number_of_checks(home: Home, lab: dict[Status, int]) -> None:
+    with Reader.open(home) as reader:
+        run = replace(reader.runs.one(lab["finished"]), experiment="hogwild", config={})
+    none = Summary("perf/overwritten_updates", None, 40, 0.0, 9, None, 0.0, 0.0, 0.0)
+    assert "in 0 of 40 checks" in why(run, [none], {}, [])
+
+
+def test_a_run_of_one_side_of_a_contest_leads_to_the_other(home: Home, lab: dict[Status, int]) -> None:
+    config = experiment("batched_reinforce").configure("quick", {}).model_dump(mode="json")
+    with Reader.open(home) as reader:
+        run = replace(reader.runs.one(lab["finished"]), experiment="batched_reinforce", config=config, preset="quick")
+        assert not has_passes(reader, run), "there is no training data"
+        labels = {step.label: step.query for step in steps(run, reader)}
+    assert "Same, batched" not in labels
+    assert "mode:per_call" in str(labels["Same, per call"])
 
 
 def test_every_system_has_its_guide_on_its_run_launch_list_and_search() -> None:
