@@ -87,13 +87,14 @@ def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
     """Return curves of a run. A down-sampled curve keeps the first, last, minimum and maximum point of each bucket and
     states the total number of points.
 
-    A metric that the run has not recorded is omitted. Requests for more than 500,000 points are refused with 400.
+    A metric that the run has not recorded is omitted; one that no run has and no experiment declares is refused with
+    422. Requests for more than 500,000 points are refused with 400.
     """
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
         run = reader.runs.one(run_id)
         recorded = reader.details.summaries(run_id)
         there = [summary.metric for summary in recorded]
-        names = _names(asked.metrics, there) or live_metrics(there)[:MOST_METRICS]
+        names = _names(reader, asked.metrics, there) or live_metrics(there)[:MOST_METRICS]
         many = sum(summary.metric in names for summary in recorded)
         if (
             many * asked.max_points > MOST_POINTS
@@ -126,13 +127,14 @@ def points(run_id: RunId, asked: Annotated[PointsAsked, Query()]) -> StreamingRe
     """Return every stored point of a run: run_id, experiment, metric, rank, role, step, passes, time_s, value.
 
     A point of the whole run has no rank and an empty role. In JSON a non-finite value is "NaN", "Infinity" or
-    "-Infinity".
+    "-Infinity". A metric that the run has not recorded has no points; one that no run has and no experiment declares is
+    refused with 422.
     """
     home = Home.find()
     with Reader.open(home) as reader:
         experiment = reader.runs.one(run_id).experiment
         there = [summary.metric for summary in reader.details.summaries(run_id)]
-        recordings = reader.points.recordings(run_id, _names(asked.metrics, there))
+        recordings = reader.points.recordings(run_id, _names(reader, asked.metrics, there))
     rows = _pages(home, recordings)
     about = (run_id, experiment)
     if asked.format == "parquet":
@@ -141,13 +143,14 @@ def points(run_id: RunId, asked: Annotated[PointsAsked, Query()]) -> StreamingRe
     return StreamingResponse(_lines(about, rows), media_type=NDJSON, headers=NEVER_STORE)
 
 
-def _names(text: str, recorded: Collection[str]) -> list[str]:
-    """Return the distinct metrics named in a request; raises a refusal for too many."""
+def _names(reader: Reader, text: str, recorded: Collection[str]) -> list[str]:
+    """Return the distinct metrics named in a request; raises a refusal for too many, and for an unknown one."""
     names = read_names(text, set(recorded))
     if len(names) > MOST_METRICS:
         raise HTTPException(
             400, f"metrics must name at most {MOST_METRICS} metrics; got {len(names)}. Split the request."
         )
+    reader.fields.check_metrics(names, recorded)
     return names
 
 

@@ -48,8 +48,10 @@ def add_command(
     if no_password and not email:
         needs = "An account without a password needs --email: the provider identifies the person by that address."
         raise ConfigError.of("email", needs)
-    password = None if no_password else _password(password_stdin)
     with Store.open(Home.find()) as store:
+        if not no_password:
+            store.people.check_new(name, role)  # before anyone types a password
+        password = None if no_password else _password(password_stdin)
         kept = store.people.add(name, role, by=owner, password=password, email=email)
     answer({"done": kept}, f"Created account {kept} with role {role}.")
 
@@ -73,16 +75,18 @@ def add_list_command(
             text = opened.read()
     except UnicodeDecodeError:
         raise ConfigError.of("file", f"{file} must be text in UTF-8. Save the list as UTF-8.") from None
+    if sheet and not (address := address or public_url()):
+        needs = "The slips need the console's address: add --address URL, or set PARALLAB_PUBLIC_URL."
+        raise ConfigError.of("address", f"{needs} No account was created.")
     people, slips = from_list(text)
     with Store.open(Home.find()) as store, store.db.change():
         names = store.people.add_all(people, role, by=owner)
         slips = [Slip(name, slip.password) for name, slip in zip(names, slips, strict=True)]
         if sheet:  # before the commit: without its passwords no account remains
-            _write_new(sheet, slips_page(slips, address or public_url()))
+            _write_new(sheet, slips_page(slips, address))
     done = f"Created {counted(len(names), 'account')} with role {role}."
     if sheet:
-        lacks = "" if address or public_url() else " The slips lack the console's address: give it with --address URL."
-        answer({"done": names}, f"{done} Print {sheet}, then delete it.{lacks}")
+        answer({"done": names}, f"{done} Print {sheet}, then delete it.")
         return
     passwords = table(("NAME", "PASSWORD"), [(slip.name, slip.password) for slip in slips])
     answer([vars(slip) for slip in slips], f"{done} The passwords are shown only once:\n\n{passwords}")
@@ -136,6 +140,8 @@ def email_command(name: str = argument(), address: str = argument("ADDRESS"), ow
 @command("password", within=users_command, short_help="Set a person's password.")
 def password_command(name: str = argument(), password_stdin: bool = PASSWORD_STDIN, owner: str = OWNER) -> None:
     """Set a person's password and sign them out everywhere."""
+    with Reader.open(Home.find()) as reader:
+        reader.people.one(name)  # before anyone types a password
     password = _password(password_stdin)
     said = "has a new password and is signed out everywhere"
     _change(lambda store: store.people.set_password(name, password, by=owner), said)

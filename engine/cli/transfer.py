@@ -31,7 +31,7 @@ def export_command(
     duel_ids: Sequence[int] = option("All runs of this duel that have ended; repeatable.", "--duel", metavar="ID"),
     kind: Literal["bundle", "csv", "json", "parquet"] | None = option(
         "bundle: whole runs for another store; csv, json, parquet: a table (see --rows). Default: from the file's "
-        "suffix.",
+        "suffix; csv for --rows run on standard output.",
         "--format",
     ),
     rows: Literal["point", "run"] = option(
@@ -52,12 +52,16 @@ def export_command(
     infinities are kept: nan, inf and -inf in CSV, "NaN", "Infinity" and "-Infinity" in JSON. A CSV file begins with the
     mark by which spreadsheets recognize UTF-8; standard output has none.
     """
-    form = kind or _kind_of(output)
+    form = kind or ("csv" if rows == "run" and output is None else _kind_of(output))
     _check(form, rows, bool(run_ids or sweep_ids or duel_ids), metrics, output)
     with Reader.open(Home.find()) as reader:
         for run_id in run_ids:
             reader.runs.one(run_id)  # a wrong id must write nothing
         run_ids = list(dict.fromkeys([*run_ids, *_ended_of(reader, sweep_ids, duel_ids)]))
+        recorded = (
+            {each.metric for run_id in run_ids for each in reader.details.summaries(run_id)} if metrics else set()
+        )
+        reader.fields.check_metrics(metrics, recorded)
         chosen = ExportedRuns(reader, run_ids, metrics, _in_rows(reader, run_ids, duel_ids) if rows == "run" else None)
         if output is None:
             _write(chosen, form, sys.stdout)

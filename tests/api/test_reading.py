@@ -59,6 +59,8 @@ WRONG = (
     ("/runs/9007199254740993", 422, "run_id", "less than or equal to"),
     ("/runs/1/series?max_points=4", 422, "max_points", "greater than or equal to 5"),
     ("/runs/1/series?from=nan", 422, "from", "finite"),
+    ("/runs/1/series?metrics=acuracy", 422, "metrics", "Unknown metric 'acuracy'. Did you mean 'test/accuracy'?"),
+    ("/runs/1/points?metrics=acuracy", 422, "metrics", "Unknown metric 'acuracy'. Did you mean 'test/accuracy'?"),
     ("/runs/1/logs?source=../../cookie.key", 404, "", "has no log named"),
     ("/sweeps/77", 404, "", "Sweep 77 doesn't exist."),
     ("/experiments/hogwyld", 404, "", "Did you mean 'hogwild'?"),

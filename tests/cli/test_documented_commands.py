@@ -6,22 +6,26 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from engine.cli import main
 from engine.home import ROOT, Home
+from engine.recorder import Point
 from engine.store import Store
 from tests.app.browsing import Client
-from tests.labs import basic
+from tests.labs import basic, sweeps
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINE = re.compile(r"^    (?:\S+ )*?python -m engine (.+)$", re.MULTILINE)
+INLINE = re.compile(r"`python -m engine ((?:(?![A-Z]{2})[^`])+)`")
+"""One within a sentence or a table; one with a placeholder such as NAME is none to copy."""
 REST = re.compile(r" (?:< \S+|> \S+|\| .*)$")
 """What the shell does with a line."""
 
 
 def documented() -> Iterator[tuple[str, str]]:
     for page in PAGES:
-        for found in LINE.findall(page.read_text()):
+        for found in [*LINE.findall(page.read_text()), *INLINE.findall(page.read_text())]:
             yield str(page.relative_to(ROOT)), found.partition(" #")[0].strip()
 
 
@@ -44,7 +48,13 @@ def complaint(line: str) -> str:
     return ""
 
 
-LINES = [(page, line) for page, line in documented() if "..." not in line and not line.endswith("--help")]
+LINES = [
+    (page, line)
+    for page, line in documented()
+    if not (
+        "..." in line or line.endswith("--help") or isinstance(main.get_command(click.Context(main), line), click.Group)
+    )
+]
 
 
 @pytest.mark.parametrize(("page", "line"), LINES, ids=[f"{page}: {line}" for page, line in LINES])
@@ -57,6 +67,31 @@ def test_a_wrong_command_is_told_from_a_right_one() -> None:
     assert all(map(complaint, ("users role mo viewer", "no-such-command", "queue --no-such-option")))
 
 
+ELSEWHERE = {
+    "doctor": "tests/doctor",
+    "--help": "nothing to carry out",
+    "run hogwild --preset quick": "tests/cli/test_real_runs.py, as its ranks train",
+    "run hogwild --on gpu-cluster": "tests/cluster, as it needs a cluster",
+    "remeasure --sweep 3": "tests/cli/test_remeasure.py, as it needs disturbed runs",
+    "notify add team": "tests/cli/test_notify.py, as it needs a channel",
+}
+"""Commands of the README that other tests carry out."""
+README = [line for page, line in documented() if page == "README.md" and line not in ELSEWHERE]
+
+
+@pytest.mark.parametrize("line", README)
+def test_a_command_of_the_readme_does_what_it_says(
+    home: Home, store: Store, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setenv("PARALLAB_RUNNER", "separate")  # starts no runner
+    monkeypatch.setenv("PARALLAB_OWNER", "ada")
+    for _ in range(3):
+        for run in sweeps.pipeline(home, {"splits": [1, 2]}, seeds=2)[1]:
+            sweeps.drive(home, run)
+    done = CliRunner().invoke(main, shlex.split(line), prog_name="python -m engine")
+    assert done.exit_code == 0, done.output
+
+
 CURL = re.compile(r"^    curl (.+?(?:\\\n.+?)*)$", re.MULTILINE)
 REQUESTS = [
     (page, found) for page in PAGES for found in CURL.findall(page.read_text()) if "api/v1" in found or "$lab" in found
@@ -66,7 +101,9 @@ REQUESTS = [
 def test_every_documented_request_is_answered(home: Home, store: Store) -> None:
     """In a lab without accounts, where a script gives its name as owner."""
     for _ in range(12):
-        basic.add(store, "Ada")
+        run_id = basic.add(store, "Ada")
+    basic.drive(store, home, run_id, "running")
+    store.worker.write(run_id, [], run_points=[Point("val loss", 0, 1.0, 0.1)])  # imported runs have such names
     assert len(REQUESTS) >= 6
     for page, line in REQUESTS:
         words = iter(shlex.split(line.replace("$lab", "http://127.0.0.1:8501/api/v1")))

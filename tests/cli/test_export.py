@@ -64,6 +64,15 @@ def test_a_wrong_id_among_right_ones_writes_nothing(parallab: Parallab, ended: i
     assert not path.exists()
 
 
+def test_an_unknown_metric_writes_nothing_and_names_the_one_meant(
+    parallab: Parallab, ended: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.csv"
+    refused = parallab("export", str(ended), "--metric", "acuracy", "--output", str(path))
+    assert refused.returncode == 2 and "Did you mean 'test/accuracy'?" in refused.stderr
+    assert not path.exists()
+
+
 @pytest.mark.processes
 def test_a_sweep_is_exported_by_its_number_and_known_where_it_comes_from(
     parallab: Parallab, home: Home, tmp_path: Path

@@ -71,7 +71,7 @@ def test_a_list_of_names_becomes_accounts_with_printable_passwords(home: Home, t
     assert "must be text in UTF-8" in told(*add).stderr
     names.write_text(LIST)
     sheet.write_text("another file")
-    refused = told(*add, "--sheet", str(sheet))
+    refused = told(*add, "--sheet", str(sheet), "--address", "http://lab")
     assert refused.exit_code == 2 and "it exists already" in refused.stderr
     with Reader.open(home) as reader:
         assert [one.name for one in reader.people.everyone()] == ["ada"], "all or none"
@@ -132,15 +132,29 @@ def test_an_address_is_given_to_an_account_and_taken_from_it(home: Home) -> None
         assert reader.people.one("ada").email == ""
 
 
-def test_slips_without_the_consoles_address_are_said_to_lack_it(
+def test_slips_without_the_consoles_address_are_refused_before_any_account(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PARALLAB_PUBLIC_URL", raising=False)
     assert told("users", "add", "ada", "--role", "admin").exit_code == 0
     add = ("users", "add-list", "-", "--role", "viewer", "--owner", "ada", "--sheet")
-    lacks = "The slips lack the console's address: give it with --address URL."
-    assert lacks in told(*add, str(tmp_path / "a.html"), typed="mia\n").stdout
-    assert lacks not in told(*add, str(tmp_path / "b.html"), "--address", "http://lab", typed="zoe\n").stdout
+    refused = told(*add, str(tmp_path / "a.html"), typed="mia\n")
+    assert refused.exit_code == 2 and "add --address URL, or set PARALLAB_PUBLIC_URL" in refused.stderr
+    with Reader.open(home) as reader:
+        assert [one.name for one in reader.people.everyone()] == ["ada"]
+    assert told(*add, str(tmp_path / "a.html"), "--address", "http://lab", typed="mia\n").exit_code == 0
+
+
+def test_what_a_command_refuses_it_refuses_once_and_before_it_asks_for_a_password(home: Home) -> None:
+    for words in (("add", "mia", "--role", "member"), ("add-list", "-", "--role", "member")):
+        refused = told("users", *words, typed="mia\nmo\n")
+        assert refused.exit_code == 2 and "Password" not in refused.stderr
+        assert refused.stderr.count("The first account must be an admin") == 1
+        assert "users add NAME --role admin" in refused.stderr
+    assert told("users", "add", "ada", "--role", "admin").exit_code == 0
+    for words in (("add", "ADA", "--role", "viewer"), ("password", "nobody")):
+        refused = told("users", *words, "--owner", "ada")
+        assert refused.exit_code and "Password" not in refused.stderr, refused.output
 
 
 @pytest.mark.parametrize(

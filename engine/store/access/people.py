@@ -52,18 +52,19 @@ class PeopleCommands:
         Raises ConfigError for a name that is taken, reserved or too long, an invalid role, and an invalid password.
         """
         name, email = checked_name(name), _checked_email(email)
-        self._check(name, role)
+        self.check_new(name, role)
         return self._insert(name, role, by, email, None if password is None else hashed(password, name))
 
     @command("add person")
     def add_all(self, people: Sequence[NewPerson], role: Role, *, by: str) -> list[str]:
         """Create several accounts, all or none, and return their stored names; otherwise as `add`."""
+        self._check_first(role)
         problems: list[Problem] = []
         names: list[str] = []
         for each in people:
             try:
                 name, email = checked_name(each.name), _checked_email(each.email)
-                self._check(name, role)
+                self._check_name(name)
             except ConfigError as error:
                 problems += [Problem(one.field, f"Line {each.line}: {one.sentence}") for one in error.problems]
             else:
@@ -72,13 +73,21 @@ class PeopleCommands:
             raise ConfigError(problems)
         return names
 
-    def _check(self, name: str, role: Role) -> None:
+    def check_new(self, name: str, role: Role) -> None:
         """Raise ConfigError for an invalid role, the first account of a lab that is no admin's, and a taken name."""
+        self._check_first(role)
+        self._check_name(checked_name(name))
+
+    def _check_first(self, role: Role) -> None:
         _check_role(role)
         if not self._access.has_people() and role != "admin":
             raise ConfigError.of(
-                "role", f"The first account must be an admin, because only admins can add people; got {role}."
+                "role",
+                f"The first account must be an admin, because only admins can add people; got {role}. Create it with: "
+                "python -m engine users add NAME --role admin",
             )
+
+    def _check_name(self, name: str) -> None:
         names = self.db.column("SELECT name FROM people")
         if alike := next((each for each in names if looks(each) == looks(name)), None):
             raise ConfigError.of("name", _taken(name, alike))

@@ -1,14 +1,14 @@
 """Queries of one run for pages and the command line; each is one short read. And its stored trace."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.errors import FilterError
+from engine.errors import FilterError, UnknownName
 from engine.filter import Filter, Names, read_filter, read_order
 from engine.filter.tree import Field, SortOrder
-from engine.metrics import is_rate
+from engine.metrics import METRICS, is_rate
 from engine.recorder import Span
 from engine.store.connection import Connection
 from engine.store.curve_records import MachineSample
@@ -153,6 +153,16 @@ class FieldReader:
         """Return the names of all recorded metrics."""
         of_runs = "EXISTS (SELECT 1 FROM runs WHERE id = run_id)"  # others are of an unfinished import
         return self.db.column(f"SELECT DISTINCT name FROM metrics WHERE {of_runs} ORDER BY name")
+
+    def check_metrics(self, names: Iterable[str], recorded: Collection[str]) -> None:
+        """Raise UnknownName for a metric that is not among those `recorded`, that no other run has, and that no
+        experiment declares: one that a run may record later is known.
+        """
+        missing = [name for name in names if name not in recorded and name not in METRICS]
+        elsewhere = set(self.metric_names()) if missing else set()
+        for name in missing:
+            if name not in elsewhere:
+                raise UnknownName("metric", name, recorded or METRICS, field="metrics")
 
     def filter(self, text: str) -> Filter:
         """Parse a filter, which may use names that only this store has. Raises FilterError."""
