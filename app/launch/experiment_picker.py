@@ -32,6 +32,7 @@ _CLONED = "launch.cloned"
 """The run that the settings of the form came from."""
 _EXPERIMENT = "launch.experiment"
 _FORM_ALONE = "launch.form_alone"
+_LESSON = "launch.lesson"
 """Whether a link or a clone brought the form, which is then shown without the list of experiments."""
 ICONS: dict[MessagePattern, str] = {
     "batched server": "dns",
@@ -162,6 +163,11 @@ def ready_sweeps() -> None:
                     on_click=_start_ready,
                     args=(one.name, ready),
                 )
+        st.toggle(
+            "Lesson size",
+            key=_LESSON,
+            help="One run of each value, side by side: an answer within minutes, without intervals of the times.",
+        )
 
 
 def _grid_in_words(ready: ReadySweep) -> str:
@@ -225,7 +231,12 @@ def _start_ready(name: str, ready: ReadySweep) -> None:
     choose(name, ready.preset)
     found = experiment(name)
     config_form.fill(found, ready.changes)
-    sweep_form.start(found, ready.over, ready.seeds, is_timed=ready.is_timed, equal_work=ready.equal_work)
+    is_lesson = bool(st.session_state.get(_LESSON))
+    sweep_form.start(
+        *(found, ready.over, 1 if is_lesson else ready.seeds),
+        is_timed=ready.is_timed and not is_lesson,
+        equal_work=ready.equal_work,
+    )
 
 
 def _preset_changed(name: str) -> None:

@@ -8,10 +8,10 @@ from app.launch.message_flow import FlowMessage, in_words, scene
 from engine.config_values import read_values
 from engine.experiment import Experiment
 from engine.home import Home
-from engine.registry import experiments
+from engine.registry import experiment, experiments
 from engine.store import Launch, SweepLaunch
 from engine.sweep.plan import plan
-from tests.app.test_pages import opened
+from tests.app.test_pages import opened, said
 
 each = pytest.mark.parametrize("one", experiments(), ids=lambda one: one.name)
 many = pytest.mark.parametrize("count", [None, 1, 2, 3, 4, 6, 7, 64])
@@ -121,3 +121,18 @@ def test_each_ready_made_sweep_fills_the_form_and_the_next_one_replaces_it(home:
             shown = {control.key: control.value for control in (*page.segmented_control, *page.text_input)}
             assert shown[f"sweep.purpose.{one.name}"] == ("Timing" if ready.is_timed else "Learning")
             assert {name: shown[f"sweep.values.{one.name}.{name}"] for name in ready.over} == dict(ready.over)
+
+
+def test_the_contest_has_equal_total_work_and_any_ready_made_sweep_a_lesson_size(home: Home) -> None:
+    page = opened("launch")
+    (contest,) = experiment("batched_reinforce").ready_sweeps
+    page.toggle(key="launch.lesson").set_value(True).run()
+    page.button(key=f"ready.batched_reinforce.{contest.question}").click().run()
+    assert page.session_state["sweep.equal.batched_reinforce"]
+    assert page.session_state["sweep.purpose.batched_reinforce"] == "Learning"
+    assert page.number_input(key="sweep.seeds.batched_reinforce").value == 1
+    assert "unequal" not in said(page).lower()
+
+
+def test_a_sweep_of_the_reference_begins_with_what_it_learns_by() -> None:
+    assert experiment("reference").axis == "learning_rate"

@@ -71,6 +71,6 @@ EXPERIMENT = Experiment(
     resumable=True,
     work=lambda config: CONTENDER.work(config, data_set(config.dataset).train),
     update_clock=Clock("train/loss"),
-    axis="threads_per_rank",
+    axis="learning_rate",
     duel=CONTENDER,
 )
