@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 import streamlit as st
@@ -88,9 +88,14 @@ def table_of(
         if fold.open:
             for captured, made in tables.items():
                 data = made()
-                headings = {str(column): _heading(str(column)) for column in data}
+                headings = {str(column): _column(_heading(str(column))) for column in data}
                 height: int | Literal["auto"] = 320 if len(data) > MOST_WHOLE else "auto"
                 st.dataframe(data, column_config=headings, hide_index=True, height=height, alt=captured)
+
+
+def _column(heading: str) -> Any:
+    """Return a column as Streamlit takes it: percentages have two decimals, as everywhere."""
+    return st.column_config.NumberColumn(heading, format="%.2f") if heading.endswith(" (%)") else heading
 
 
 def _heading(column: str) -> str:

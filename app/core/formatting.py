@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 from engine.filter.tree import duration as duration  # one import location for pages
 
+LEAST_PERCENT = 0.01
+"""Percentage below which two decimals would hide it."""
 _SECONDS = ((7200.0, "h", 3600.0), (300.0, "min", 60.0), (1.0, "s", 1.0), (1e-3, "ms", 1e-3), (0.0, "µs", 1e-6))
 _BYTES = ((1e12, "TB", 1e12), (1e9, "GB", 1e9), (1e6, "MB", 1e6), (1e3, "kB", 1e3), (0.0, "B", 1.0))
 _SCALES = {"s": (_SECONDS, 1.0), "ms": (_SECONDS, 1e-3), "B": (_BYTES, 1.0), "MB": (_BYTES, 1e6)}

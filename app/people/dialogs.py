@@ -9,6 +9,7 @@ from app.ui.html import as_text
 from app.ui.store_access import command, give, reading, say_trouble
 from app.ui.widgets import page_address
 from engine.access import passwords
+from engine.access.providers import is_of_this_machine
 from engine.access.quotas import BOUNDS, NO_LIMIT, Value, limits, read_value
 from engine.access.rules import ROLE_WORDS, ROLES
 from engine.commands.accounts import MOST, Slip, disable_account, from_list, sheet
@@ -33,15 +34,19 @@ def shown_once(name: str, password: str) -> None:
     st.code(password, language=None)
 
 
-@st.dialog("Accounts added", width="large")
+@st.dialog("Accounts added", width="large", dismissible=False)
 def show_sheet(slips: Sequence[Slip]) -> None:
-    """Show the generated passwords of new accounts as slips to print, until the dialog is closed."""
+    """Show the generated passwords of new accounts as slips to print, until confirmed: Esc does not close it."""
     count = "1 account" if len(slips) == 1 else f"{len(slips)} accounts"
-    st.write(f"{count} added. The passwords are shown only once: print the slips before you close this.")
+    st.write(f"{count} added. The passwords are shown only once: print the slips, then confirm.")
     address = st.text_input(
         "Address on the slips", public_url() or page_address("/"), help="Where these people open the console."
     )
+    if is_of_this_machine(address.strip()):
+        st.warning("This address opens the console on this machine only. Enter the one that these people use.")
     st.iframe(sheet(slips, address.strip()), height=440, alt="Slips with names and passwords")
+    if st.button("The slips are printed or saved", type="primary", key="people.list.printed"):
+        st.rerun()
 
 
 @st.dialog("E-mail address")

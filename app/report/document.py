@@ -15,7 +15,7 @@ from plotly.io import to_json
 
 from app.charts.plotly_figures import PlainFigure
 from app.core.assets import PLOT_SCRIPTS, PLOTLY, macro, render, static_text
-from app.core.formatting import absolute
+from app.core.formatting import LEAST_PERCENT, absolute
 from engine import __version__
 from engine.home import ROOT
 from engine.store.timestamps import now
@@ -194,13 +194,19 @@ def _grid(title: str, table: Table, headings: Sequence[str], number: int) -> Mar
         if len(table.rows) > MOST_ROWS
         else ""
     )
-    cells = [[_cell(value) for value in row] for row in table.rows[:MOST_ROWS]]
+    percent = [heading.endswith("(%)") for heading in headings]
+    cells = [
+        [_cell(value, is_percent=of) for value, of in zip(row, percent, strict=True)] for row in table.rows[:MOST_ROWS]
+    ]
     data = {"name": title, "rows": [list(table.columns), *([plain(value) for value in row] for row in table.rows)]}
     return _GRID(title, headings, cells, left_out, number, _data(data))
 
 
-def _cell(value: Any) -> ReportCell:
+def _cell(value: Any, *, is_percent: bool = False) -> ReportCell:
+    """Return a value as pages show it: percentages with two decimals. A saved file has the whole number."""
     if isinstance(value, float) and math.isfinite(value):
+        if is_percent and (not value or abs(value) >= LEAST_PERCENT):
+            return ReportCell(f"{value:.2f}", True, repr(value))
         return ReportCell(f"{value:.6g}" if abs(value) < 1e6 else f"{value:,.10g}", True, repr(value))
     if isinstance(value, bool):
         return ReportCell(str(value).lower())

@@ -139,6 +139,7 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
         st.caption(as_text(sentence))
     page_capture.words(drawn.sentences)
     if drawn.rows is None:
+        st.caption("Turn on Include disturbed runs, or press Measure again.")
         return
     by_rank = name in _rank_metrics(sweep)
     titles = {field: label(field) for field in sweep.fields} | {RANK: "Rank"}
@@ -193,10 +194,7 @@ def _drawn(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader, *, w
     sentences = _captions(sweep, groups, name, basis, [explained(sweep)] if lines else [], lacking) if groups else []
     sentences += [said] if (said := left_out([run for run in every if run.id in apart])) else []
     if not groups:
-        sentences.append(
-            "Crosses are single runs. All were disturbed, so there is no table: turn on Include disturbed runs, or "
-            "press Measure again."
-        )
+        sentences.append("Crosses are single runs. All were disturbed, so there is no table.")
     rows = _rows(sweep, every, groups, name, lines, by_rank) if groups else None
     title = f"{metric(name).label} by {lower_title(sweep.fields[0])}"
     return _Drawn(picture, colours, title, sentences, rows)

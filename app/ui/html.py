@@ -7,7 +7,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from app.core.assets import as_html, at, macro
-from app.core.formatting import absolute, ago
+from app.core.formatting import LEAST_PERCENT, absolute, ago
 
 # ------------------------------------------------------------------------------------------------------------------
 # Safe pieces of HTML and Markdown: strings are escaped and shown as text, except Markup, which is HTML already.
@@ -228,8 +228,6 @@ def bar(share: float, label: str, *, is_over: bool = False) -> Markup:
     return _BAR(max(0.0, min(1.0, share)) * 100, label, is_over)
 
 
-LEAST_PERCENT = 0.01
-"""Percentage below which two decimals would hide it."""
 LARGEST = 1e12
 """Size from which a number is written with an exponent."""
 

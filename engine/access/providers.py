@@ -188,6 +188,14 @@ def _is_private(address: str) -> bool:
         return False
 
 
+def is_of_this_machine(address: str) -> bool:
+    """Return whether a web address leads to the machine that it is opened on."""
+    try:
+        return _is_here(urlsplit(address).hostname or "")
+    except ValueError:
+        return False
+
+
 def _is_here(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback

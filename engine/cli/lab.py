@@ -9,6 +9,7 @@ from typing import Any, Literal
 import click
 
 from engine.access.confusables import sort_key
+from engine.access.providers import is_of_this_machine
 from engine.access.quotas import BOUNDS, GB, Limits, limits, read_value
 from engine.access.rules import ROLE_WORDS, Role
 from engine.cli.answers import answer, counted, duration, moment, picked, print_json, table, wants_json
@@ -86,7 +87,8 @@ def add_list_command(
             _write_new(sheet, slips_page(slips, address))
     done = f"Created {counted(len(names), 'account')} with role {role}."
     if sheet:
-        answer({"done": names}, f"{done} Print {sheet}, then delete it.")
+        own = " Its address opens the console on this machine only." if is_of_this_machine(address) else ""
+        answer({"done": names}, f"{done} Print {sheet}, then delete it.{own}")
         return
     passwords = table(("NAME", "PASSWORD"), [(slip.name, slip.password) for slip in slips])
     answer([vars(slip) for slip in slips], f"{done} The passwords are shown only once:\n\n{passwords}")

@@ -9,11 +9,14 @@ from app.charts.sweep_data import EXECUTION, disturbed_of, groups_of
 from app.core.formatting import duration
 from app.home.recent import best_html
 from app.links.compare import TABS
+from app.report import page_capture
+from app.report.document import Paragraph, _cell
 from app.runs import grid
 from app.runs.columns import disturbed
 from app.runs.rows import run_rows
 from app.scaling.view import picture
 from app.sweep.chart import chart
+from app.ui.time_difference import DISTURBED, _show_disturbed
 from engine.analysis.run_values import measured
 from engine.analysis.scaling.laws import SCALABILITY, Fit, fit
 from engine.analysis.scaling.scaling_data import study, unequal_of_sweep
@@ -333,3 +336,15 @@ def test_a_sweep_that_is_not_for_timing_opens_on_its_result_if_all_its_times_are
     test = view(sweep_id, "Results")
     assert "The last test accuracy of all is 95.00 %." in words(test)
     assert test.selectbox(key="number").value == "test/accuracy"
+
+
+def test_a_file_speaks_of_no_buttons_and_shows_percentages_as_the_page_does(home: Home) -> None:
+    sweep_id = hogwild(home, {"lock": [True, False]}, seeds=1)
+    with Reader.open(home) as reader:
+        runs = reader.sweeps.runs(sweep_id)
+    for run in runs:
+        disturb(home, run.id, 31.0)
+    with page_capture.keeping() as shown, Reader.open(home) as reader:
+        _show_disturbed({str(run.id): [run] for run in runs}, reader, sweep_id)
+    assert [part.text for part in shown.parts() if isinstance(part, Paragraph)] == [DISTURBED]
+    assert [_cell(97.8704, is_percent=each).shown for each in (True, False)] == ["97.87", "97.8704"]

@@ -146,6 +146,8 @@ def test_a_list_is_added_as_a_whole_and_its_passwords_are_slips_to_print(
     assert address.value == "https://lab.example.org"
     page = str(test.get("iframe")[0].proto)
     assert page.count("<dt>Address</dt><dd>https://lab.example.org</dd>") == 2
+    assert "on this machine only" not in words(test)
+    assert any(button.label == "The slips are printed or saved" for button in test.button)
     with Reader.open(accounts) as reader:
         for name in ("zoe", "yan"):
             made = re.search(rf"{name}</dd><dt>Password</dt><dd class=[^>]*>(.+?)</dd>", page)

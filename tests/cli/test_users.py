@@ -142,7 +142,10 @@ def test_slips_without_the_consoles_address_are_refused_before_any_account(
     assert refused.exit_code == 2 and "add --address URL, or set PARALLAB_PUBLIC_URL" in refused.stderr
     with Reader.open(home) as reader:
         assert [one.name for one in reader.people.everyone()] == ["ada"]
-    assert told(*add, str(tmp_path / "a.html"), "--address", "http://lab", typed="mia\n").exit_code == 0
+    given = told(*add, str(tmp_path / "a.html"), "--address", "http://lab", typed="mia\n")
+    own = told(*add, str(tmp_path / "b.html"), "--address", "http://127.0.0.1:8501/", typed="zoe\n")
+    assert given.exit_code == own.exit_code == 0
+    assert "this machine only" in own.stdout and "this machine only" not in given.stdout
 
 
 def test_what_a_command_refuses_it_refuses_once_and_before_it_asks_for_a_password(home: Home) -> None:

@@ -198,6 +198,7 @@ def test_a_refused_list_stays_open_with_its_text_and_a_password_on_a_slip_is_one
     names.fill(f"yan{width}")
     page.get_by_role("button", name="Add all").click()
     expect(page.get_by_role("textbox", name="Address on the slips")).to_have_value(f"{members.address}/")
+    expect(page.get_by_text("opens the console on this machine only")).to_be_visible()
     page.get_by_role("textbox", name="Address on the slips").fill("https://lab.example.org")
     page.keyboard.press("Enter")
     slips = page.frame_locator("iframe")
@@ -206,4 +207,8 @@ def test_a_refused_list_stays_open_with_its_text_and_a_password_on_a_slip_is_one
         "node => { const lines = document.createRange(); lines.selectNodeContents(node);"
         " return lines.getClientRects().length === 1 && document.documentElement.scrollWidth <= innerWidth }"
     )
+    page.keyboard.press("Escape")
+    expect(slips.locator(".password")).to_be_visible()
+    page.get_by_role("button", name="The slips are printed or saved").click()
+    expect(page.get_by_text("1 account added.")).to_have_count(0)
     expect(page.get_by_test_id("stExpander").get_by_text("is already taken")).to_have_count(0)

@@ -277,7 +277,9 @@ def test_a_swipe_over_a_chart_scrolls_the_page(lab: Lab, page: Page) -> None:
     devtools.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     wait_until(lambda: _top(plot) < box["y"] - 60, "the page scrolled")
     assert plot.evaluate("plot => plot._fullLayout.xaxis.range") == before
-    expect(plot.locator(".modebar")).to_be_hidden()
+    assert [button for button in plot.locator(".modebar-btn").all_inner_texts() if button] == ["Present"]
+    expect(plot.locator('.modebar-btn[data-title="Log y-axis"]')).to_be_hidden()
+    expect(plot.locator('.modebar-btn[data-title^="Present"]')).to_be_visible()
     devtools.detach()  # ends the emulation: others use this window too
     page.set_viewport_size({"width": 1300, "height": 1400})
 
