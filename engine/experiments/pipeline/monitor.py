@@ -1,5 +1,5 @@
-"""Monitors of the stages: they name failures, check for NaN, count held activations, find late stages, and inject
-faults.
+"""A stage in its rank: its monitor, which names failures, checks for NaN, counts held activations and injects faults;
+its times; and its loop over the batches.
 """
 
 import os
@@ -36,7 +36,6 @@ class StageMonitor:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.memory = ActivationMemory(stage.weights)
-        self.fault = FaultInjection(stage.config, stage.number)
         self._is_bad = torch.zeros(3, dtype=torch.bool, device=stage.weights.device)
         """Whether the input, the output, and the output's gradient held a NaN or an infinity since the last update."""
         stage.net.register_forward_hook(self._check_forward)
@@ -47,18 +46,35 @@ class StageMonitor:
         with named(self.stage.role, what, self.stage.batch, micro_batch), self.memory.tracked(micro_batch):
             yield
 
-    def inject_fault(self, micro_batch: int) -> None:
-        """Fail as configured, if this is the backward of the fault's micro-batch."""
-        with named(self.stage.role, "backward", self.stage.batch, micro_batch):
-            self.fault.inject(self.stage.batch, micro_batch, self.stage.weights)
-
     @contextmanager
     def watch_backward(self, micro_batch: int) -> Iterator[None]:
         """Inject the configured fault, name failures in the block, and subtract the micro-batch's activations."""
         with named(self.stage.role, "backward", self.stage.batch, micro_batch):
-            self.fault.inject(self.stage.batch, micro_batch, self.stage.weights)
+            self._inject_fault(micro_batch)
             yield
         self.memory.freed(micro_batch)
+
+    def inject_fault(self, micro_batch: int) -> None:
+        """Fail as configured, if this is the backward of the fault's micro-batch."""
+        with named(self.stage.role, "backward", self.stage.batch, micro_batch):
+            self._inject_fault(micro_batch)
+
+    def _inject_fault(self, micro_batch: int) -> None:
+        """Inject the config's fault in the backward of the faulty batch's middle micro-batch (from 0)."""
+        stage, config = self.stage, self.stage.config
+        is_here = (config.fault_stage, FAULTY_BATCH, config.splits // 2) == (stage.number + 1, stage.batch, micro_batch)
+        if not is_here or config.fault == "none":
+            return
+        if config.fault == "raise":
+            raise RuntimeError("raised on purpose (fault)")
+        if config.fault == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if config.fault == "memory":
+            torch.empty(ABSURD, device=stage.weights.device)
+        while config.fault == "hang":
+            time.sleep(1)
+        if config.fault == "nan":
+            stage.weights.detach().fill_(torch.nan)
 
     def check(self, gradient: Tensor) -> None:
         """Raise RunFailed if values became NaN or infinite in this stage first: in its output or in `gradient` (or the
@@ -85,60 +101,6 @@ class StageMonitor:
 
     def _check_backward(self, gradient: Tensor) -> None:
         self._is_bad[2] |= ~gradient.sum().isfinite()
-
-
-class FaultInjection:
-    """The config's fault, for one stage (from 0)."""
-
-    def __init__(self, config: PipelineConfig, stage: int) -> None:
-        self._kind = config.fault if config.fault_stage == stage + 1 else "none"
-        self._micro_batch = config.splits // 2
-
-    def inject(self, batch: int, micro_batch: int, weights: Tensor) -> None:
-        """Inject the fault in the backward of the faulty batch's middle micro-batch (from 0)."""
-        if self._kind == "none" or (batch, micro_batch) != (FAULTY_BATCH, self._micro_batch):
-            return
-        if self._kind == "raise":
-            raise RuntimeError("raised on purpose (fault)")
-        if self._kind == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self._kind == "memory":
-            torch.empty(ABSURD, device=weights.device)
-        while self._kind == "hang":
-            time.sleep(1)
-        if self._kind == "nan":
-            weights.detach().fill_(torch.nan)
-
-
-class WaitTable:
-    """Which stage each one waits for, in shared memory; passed to the ranks as an argument of `Ranks.run`."""
-
-    def __init__(self, config: PipelineConfig) -> None:
-        self.config = config
-        self.stages: Tensor = torch.full((config.stages,), -1).share_memory_()  # type: ignore[no-untyped-call]
-        """int64 [stages]: -1 for a stage that does not wait."""
-
-    @contextmanager
-    def waiting_for(self, stage: int, neighbour: int) -> Iterator[None]:
-        """Mark for the block that a stage waits for its neighbour."""
-        self.stages[stage] = neighbour
-        yield
-        self.stages[stage] = -1
-
-    def timeout_error(self, stage: int, what: str) -> RunFailed:
-        """Return the error of a stage that waited too long for `what`: it names the stage that all others wait for."""
-        roles, limit = self.config.stage_roles, f"{self.config.timeout_s:g} s (timeout_s)"
-        late, seen = int(self.stages[stage]), {stage}
-        while (
-            further := int(self.stages[late])
-        ) >= 0 and further not in seen:  # a stage stopped during its wait points back
-            seen.add(late)
-            late = further
-        through = "" if late == int(self.stages[stage]) else f", which {roles[int(self.stages[stage])]} waits for too"
-        return RunFailed(
-            f"{roles[late]} timed out sending after {limit}{through}: {roles[stage]} waited for "
-            f"{what}. Check its log, or raise timeout_s if a micro-batch takes that long."
-        )
 
 
 @contextmanager

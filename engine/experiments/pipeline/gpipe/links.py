@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.futures import Future
 
 from engine.data.tensors import check_room, shared_zeros
+from engine.errors import RunFailed
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.monitor import WaitTable
 from engine.experiments.pipeline.partition import device_maps, largest_boundary
 from engine.pipelining import depth, sizes
 from engine.runtime.rank.rank import Semaphore
@@ -48,6 +48,37 @@ class Link(Protocol):
 
     def release(self, micro_batch: int) -> None:
         """Free the slot of a received tensor, if there is no backward."""
+
+
+class WaitTable:
+    """Which stage each one waits for, in shared memory; passed to the ranks as an argument of `Ranks.run`."""
+
+    def __init__(self, config: PipelineConfig) -> None:
+        self.config = config
+        self.stages: Tensor = torch.full((config.stages,), -1).share_memory_()  # type: ignore[no-untyped-call]
+        """int64 [stages]: -1 for a stage that does not wait."""
+
+    @contextmanager
+    def waiting_for(self, stage: int, neighbour: int) -> Iterator[None]:
+        """Mark for the block that a stage waits for its neighbour."""
+        self.stages[stage] = neighbour
+        yield
+        self.stages[stage] = -1
+
+    def timeout_error(self, stage: int, what: str) -> RunFailed:
+        """Return the error of a stage that waited too long for `what`: it names the stage that all others wait for."""
+        roles, limit = self.config.stage_roles, f"{self.config.timeout_s:g} s (timeout_s)"
+        late, seen = int(self.stages[stage]), {stage}
+        while (
+            further := int(self.stages[late])
+        ) >= 0 and further not in seen:  # a stage stopped during its wait points back
+            seen.add(late)
+            late = further
+        through = "" if late == int(self.stages[stage]) else f", which {roles[int(self.stages[stage])]} waits for too"
+        return RunFailed(
+            f"{roles[late]} timed out sending after {limit}{through}: {roles[stage]} waited for "
+            f"{what}. Check its log, or raise timeout_s if a micro-batch takes that long."
+        )
 
 
 @dataclass(frozen=True)
