@@ -108,7 +108,11 @@ def ask_disable(name: str) -> None:
     if active:
         words = f"Also cancel their {'queued or running run' if active == 1 else f'{active:,} queued and running runs'}"
         cancel_runs = st.checkbox(words, key="people.out.runs")
-    stay = "Recorded data is kept" if cancel_runs else "Their runs continue and stay"
+    stay = (
+        "Recorded data is kept"
+        if cancel_runs
+        else "Their running runs continue, their queued runs still start, and all stay"
+    )
     st.write(f"{stay} under their name. An admin can enable the account again.")
     who = current_user.whoever()
 

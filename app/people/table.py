@@ -124,7 +124,7 @@ def _facts(one: Person, known: Known) -> list[str]:
     bytes_ = known.bytes.get(one.name, 0)
     return [
         f"sign-in: {ways(one)}",
-        "last active " + when(seen) if seen else "never active",
+        "last request " + when(seen) if seen else "no request yet",
         ", ".join(filter(None, runs)),
         *([f"own quota: {_quota(known.quotas[one.name])}"] if one.name in known.quotas else []),
         *([f"{size(bytes_)} on disk"] if bytes_ >= LEAST_BYTES else []),

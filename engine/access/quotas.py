@@ -117,6 +117,14 @@ def limits(home: Home) -> Limits:
         ) from error
 
 
+def size(bytes_: float) -> str:
+    """Return a size in a readable unit, such as 273 kB or 1.5 GB."""
+    for unit, most in (("B", 1e3), ("kB", 1e6), ("MB", 1e9)):
+        if bytes_ < most:
+            return f"{bytes_ / most * 1e3:,.{1 if unit == 'MB' else 0}f} {unit}"
+    return f"{bytes_ / GB:,.1f} GB"
+
+
 def read_value(name: str, text: str) -> Value:
     """Parse a limit; raises ConfigError for an invalid number."""
     if text.strip().lower() == NO_LIMIT:

@@ -10,7 +10,7 @@ import click
 
 from engine.access.confusables import sort_key
 from engine.access.providers import is_of_this_machine
-from engine.access.quotas import BOUNDS, GB, Limits, limits, read_value
+from engine.access.quotas import BOUNDS, Limits, limits, read_value, size
 from engine.access.rules import ROLE_WORDS, Role
 from engine.cli.answers import answer, counted, duration, moment, picked, print_json, table, wants_json
 from engine.cli.frame import OUTPUT_FILE, OWNER, argument, command, explained, option, together
@@ -111,13 +111,14 @@ def list_command() -> None:
     """List the accounts with their roles."""
     with Reader.open(Home.find()) as reader:
         reader.access.require_accounts()
-        people = reader.people.everyone()
+        people, seen = reader.people.everyone(), reader.quotas.last_seen()
     none = (
         "No accounts: everyone who reaches the console (on loopback only) may do everything. Create the first account "
         "with: users add NAME --role admin"
     )
-    headings = ("NAME", "ROLE", "SIGNS IN", "E-MAIL", "SINCE")
-    answer([vars(person) for person in people], table(headings, map(_account, people), none))
+    headings = ("NAME", "ROLE", "SIGNS IN", "E-MAIL", "SINCE", "LAST REQUEST")
+    rows = [(*_account(person), moment(seen.get(person.name))) for person in people]
+    answer([vars(person) | {"seen_at": seen.get(person.name)} for person in people], table(headings, rows, none))
 
 
 def _account(person: Person) -> tuple[object, ...]:
@@ -359,7 +360,7 @@ def _show(home: Home) -> None:
         click.echo("Ranks may listen on the machine's network where they can't have a network namespace.")
     click.echo(f"A run is disturbed if others took more than {found.disturbed_above_percent:g} % of its CPU time.")
     if names:
-        headings = ("PERSON", "RUNNING", "QUEUED", "CORES", "GPUS", "RUN TIME", "DISK (GB)")
+        headings = ("PERSON", "RUNNING", "QUEUED", "CORES", "GPUS", "RUN TIME", "DISK")
         click.echo(table(headings, [_usage(by_name.get(name, Held(name)), found.of(name)) for name in names]))
 
 
@@ -381,7 +382,7 @@ def _usage(held: Held, mine: Limits) -> tuple[object, ...]:
         _of(held.cores, mine.max_cores_per_person),
         _of(held.gpus, mine.max_gpus_per_person),
         "any" if mine.max_run_time_s is None else f"at most {duration(mine.max_run_time_s)}",
-        f"{held.disk_bytes / GB:,.3g}{'' if mine.max_disk_gb is None else f' of {mine.max_disk_gb:,.12g}'}",
+        f"{size(held.disk_bytes)}{'' if mine.max_disk_gb is None else f' of {mine.max_disk_gb:,.12g} GB'}",
     )
 
 

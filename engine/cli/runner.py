@@ -88,7 +88,7 @@ def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None) -> list[
     while lives(home, runner):
         with suppress(StoreBusy):
             rows = _runs(home, ALIVE)
-        line = ", ".join(f"{row.id} ({row.status}, {row.progress // 0.1 * 10:.0f} %)" for row in rows)
+        line = ", ".join(f"run {row.id} ({row.status}, {row.progress // 0.1 * 10:.0f} %)" for row in rows)
         if line and line != said and not wants_json():
             click.echo(f"Waiting for {line}. Cancel with --cancel-runs.", err=True)
             said = line

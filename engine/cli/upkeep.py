@@ -227,6 +227,8 @@ def doctor_command(
     warnings = sum(finding.state == "warn" for finding in findings)
     good = f"Cluster {cluster}: no failure found" if cluster else "This machine can execute runs"
     bad = f"{f'Cluster {cluster}' if cluster else 'This machine'} cannot execute runs yet"
+    if not cluster and {finding.name for finding in findings if finding.state == "fail"} <= {"permissions"}:
+        bad = "This machine can execute runs, but other users can read files of the lab: see permissions"
     said = f"\n{good if healthy else bad}{f'; warnings: {warnings}' if warnings else ''}."
     answer({"healthy": healthy, "findings": findings}, said)
     return 0 if healthy else FAILED

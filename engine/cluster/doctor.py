@@ -44,7 +44,12 @@ def examine_cluster(home: Home, name: str, wait_s: float) -> Iterator[Finding]:
     except UnknownName:
         raise
     except ConfigError as error:
-        yield Finding("configuration", "fail", str(error), f"Correct {home.clusters}; docs/cluster.md lists its keys.")
+        yield Finding(
+            "configuration",
+            "fail",
+            str(error),
+            f"{'Correct' if home.clusters.exists() else 'Write'} {home.clusters}; docs/cluster.md lists its keys.",
+        )
         return
     most = f"up to {target.nodes} nodes" if target.nodes > 1 else "one node"
     yield Finding(

@@ -116,7 +116,8 @@ def cluster(home: Home, name: str) -> Cluster:
     """Return one cluster; raises UnknownName, and ConfigError for an invalid file."""
     found = clusters(home)
     if not found:
-        _refuse(f"Unknown cluster '{name}': {home.clusters} names none. docs/cluster.md shows how to write it.")
+        why = "names none" if home.clusters.exists() else "doesn't exist"
+        _refuse(f"Unknown cluster '{name}': {home.clusters} {why}. docs/cluster.md shows how to write it.")
     if name not in found:
         raise UnknownName("cluster", name, [*found], field="target")
     return found[name]

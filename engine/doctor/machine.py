@@ -27,7 +27,7 @@ State = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding; `fail`: runs can't work here, `warn`: some runs fail or are slow."""
+    """One finding; `fail`: it must be fixed before runs can work, `warn`: some runs fail or are slow."""
 
     name: str
     state: State

@@ -1,5 +1,6 @@
 """Checks of the storage: home, file system, store, runner, data sets."""
 
+import os
 import shutil
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -81,9 +82,19 @@ def writable_home(home: Home) -> Finding:
 
 
 def permissions(home: Home) -> Finding:
-    """Check for lab files that group or others can access: the store holds password hashes and webhook secrets."""
+    """Check for lab files that group or others can access: the store holds password hashes and webhook secrets.
+
+    A failure only where they can reach one, or where a start refuses it as another user's.
+    """
     if found := open_parts(home):
-        return Finding("permissions", "fail", f"Other users can access files of this lab: {named(found)}.", cure(home))
+        if any(home.path not in each.path.parents or each.owner != os.getuid() for each in found):
+            return Finding(
+                "permissions", "fail", f"Other users can access files of this lab: {named(found)}.", cure(home)
+            )
+        closed = "None can reach them, as the home itself is closed; the next start of a console or runner closes them."
+        return Finding(
+            "permissions", "warn", f"Files of this lab are open to other users: {named(found)}. {closed}", cure(home)
+        )
     return Finding("permissions", "ok", f"The files in {home.path} are private to their owner.")
 
 

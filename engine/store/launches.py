@@ -73,18 +73,22 @@ class Timing:
                 Problem("within", f"within must be above 0 and below 100 %, got {100 * self.within:g} %. Usual is 5 %.")
             )
         if self.most < fewest:
-            problems.append(Problem("most", f"At most {self.most} runs per combination, but at least {fewest}."))
+            problems.append(Problem("most", f"{_most_runs(self.most)} per combination, but at least {fewest}."))
         if self.most < FEWEST_TIMED:
             problems.append(
                 Problem(
                     "most",
-                    f"At most {self.most} runs per combination give no interval of their median: allow at least "
-                    f"{FEWEST_TIMED}.",
+                    f"{_most_runs(self.most)} per combination can't give an interval of the median: allow at least "
+                    f"{FEWEST_TIMED}. For times without an interval, choose Learning with exclusive runs.",
                 )
             )
         if problems:
             raise ConfigError(problems)
         return self
+
+
+def _most_runs(count: int) -> str:
+    return f"At most {count} {'run' if count == 1 else 'runs'}"
 
 
 @dataclass(frozen=True)

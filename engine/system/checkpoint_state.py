@@ -60,6 +60,8 @@ def why_not_own(run: Run, found: Checkpoint | None) -> str:
     before.
     """
     if found is None:
+        if run.status == "failed":
+            return "it failed before its first checkpoint. Correct what its cause names, and launch it again."
         return "it has no checkpoint. Launch it again with a shorter checkpoint_every_s."
     if found.is_former:
         begun = "" if run.resumes and run.parent_id else run.begun_at or ""

@@ -77,7 +77,7 @@ def test_it_says_what_each_holds_and_when_they_were_seen(accounts: Home, monkeyp
     shown = html(opened("people"))
     assert "2 runs, 1 running, 1 queued" in shown
     assert "5.0 MB on disk" in shown
-    assert shown.count("never active") == 3
+    assert shown.count("no request yet") == 3
 
 
 def test_somebody_is_added_with_a_password_made_or_typed_and_kept_nowhere(

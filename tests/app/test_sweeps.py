@@ -306,7 +306,7 @@ def test_a_sweep_for_timing_says_what_it_will_do_and_refuses_too_few_runs(home: 
     assert "At most 4 runs per combination, but at least 6." in words(test)
     assert test.button(key="launch").disabled
     test.number_input(key="sweep.repeats.hogwild").set_value(3).run()
-    assert "At most 4 runs per combination give no interval of their median: allow at least 6." in words(test)
+    assert "At most 4 runs per combination can't give an interval of the median: allow at least 6." in words(test)
     test.number_input(key="sweep.most.hogwild").set_value(8).run()
     test.number_input(key="sweep.within.hogwild").set_value(2.5).run()
     launch = test.button(key="launch")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from engine.access.quotas import Limits, limits
+from engine.access.quotas import Limits, limits, size
 from engine.home import Home
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
@@ -39,8 +39,10 @@ def test_limits_are_set_shown_and_obeyed(parallab: Parallab, home: Home, queued:
         "00",
         "min",
         "0",
+        "B",
         "of",
         "0.5",
+        "GB",
     ]
     refused = parallab(*SUBMIT)
     assert (refused.returncode, refused.stdout) == (
@@ -98,3 +100,8 @@ def test_only_an_admin_sets_limits_whichever_command_it_is(parallab: Parallab, h
         )
     ]
     assert found == [("bea", "running runs=3")] * 2
+
+
+def test_disk_space_is_shown_in_a_readable_unit() -> None:
+    sizes = {0: "0 B", 999: "999 B", 273_000: "273 kB", 1_500_000: "1.5 MB", 20 * 10**9: "20.0 GB"}
+    assert {bytes_: size(bytes_) for bytes_ in sizes} == sizes

@@ -48,6 +48,7 @@ def test_what_cannot_be_resumed_says_why(parallab: Parallab, home: Home, left: C
         left("queued"): "it is queued",
         left("finished"): "it has finished",
         left("cancelled", "hogwild"): "the experiment hogwild has no checkpoints",
+        left("failed"): "it failed before its first checkpoint. Correct what its cause names",
         left("cancelled"): "it has no checkpoint. Launch it again with a shorter checkpoint_every_s",
     }
     with Reader.open(home) as reader:

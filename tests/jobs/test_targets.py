@@ -15,7 +15,7 @@ RIGHT = '[lab]\nshared = "/shared"\ncores = 8\n'
 
 def test_a_home_without_the_file_has_no_clusters(home: Home) -> None:
     assert clusters(home) == {}
-    with pytest.raises(ConfigError, match=r"Unknown cluster 'lab': .*clusters\.toml names none"):
+    with pytest.raises(ConfigError, match=r"Unknown cluster 'lab': .*clusters\.toml doesn't exist"):
         cluster(home, "lab")
     write_clusters(home, RIGHT)
     with pytest.raises(UnknownName, match="Did you mean 'lab'"):

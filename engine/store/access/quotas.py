@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.access.quotas import ALLOW_HOST_NETWORK, GB, Limits, limits
+from engine.access.quotas import ALLOW_HOST_NETWORK, GB, Limits, limits, size
 from engine.access.rules import Program
 from engine.errors import ConfigError, LimitReached
 from engine.launch_options import LaunchOptions
@@ -191,7 +191,7 @@ def over_disk(mine: Limits, person: str, held: Held, more_bytes: int = 0) -> str
     """Return why a person may not store more, or `more_bytes` more; empty if they may."""
     if mine.max_disk_gb is None or held.disk_bytes + more_bytes < mine.max_disk_gb * GB:
         return ""
-    used = f"{held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,.12g} GB used"
+    used = f"{size(held.disk_bytes)} of {mine.max_disk_gb:,.12g} GB used"
     if held.disk_bytes < mine.max_disk_gb * GB:
         return (
             f"Disk quota of {person}: {used}, and this import "

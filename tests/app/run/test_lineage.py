@@ -79,7 +79,8 @@ def test_resume_is_offered_where_a_run_can_go_on(
             "reference",
             False,
             (
-                "Run 1 can't be resumed: it has no checkpoint. Launch it again with a shorter checkpoint_every_s. "
+                "Run 1 can't be resumed: it failed before its first checkpoint. Correct what its cause names, and "
+                "launch it again. "
                 "Retry starts over with the same settings. Clone lets you change the settings first."
             ),
         ),
