@@ -46,7 +46,7 @@ ENV PATH=/opt/parallab/.venv/bin:$PATH \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 VOLUME ["/lab", "/data"]
 EXPOSE 8501
-HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["python", "-m", "app.web.supervision"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["python", "-m", "app.web.port_check"]
 ENTRYPOINT ["tini", "--"]
 # Ends with exit code 2 and the reason in a lab where nobody has an account yet: this address reaches beyond loopback.
 CMD ["python", "-m", "app"]

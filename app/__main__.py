@@ -8,7 +8,8 @@ from typing import NoReturn
 
 import click
 
-from app.web.supervision import ADDRESS, PORT, REFUSED, ConsoleAddress, complaint, is_console, refusal
+from app.core.console_address import ADDRESS, PORT, REFUSED, ConsoleAddress, refusal
+from app.web.port_check import complaint, is_console
 from engine.cli.frame import code_of, complete_process
 from engine.errors import EngineError
 from engine.home import ROOT, Home

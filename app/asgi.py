@@ -15,12 +15,13 @@ from app.auth.middleware import Gate, Guard
 from app.auth.oidc_routes import provider_routes
 from app.auth.streamlit_internals import set_option
 from app.core import assets
+from app.core.console_address import REFUSED, ConsoleAddress, answering, refusal
 from app.web.page_html import missing_page_routes
 from app.web.polling import PollingRoutes, backpressure
 from app.web.prometheus import requests
 from app.web.request_metrics import RequestCounter
 from app.web.routes import polled_routes, routes
-from app.web.supervision import REFUSED, ConsoleAddress, answering, refusal, share_heaps, supervised
+from app.web.supervision import share_heaps, supervised
 from engine.access.providers import configured
 from engine.cli.frame import code_of
 from engine.errors import EngineError

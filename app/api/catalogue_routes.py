@@ -18,7 +18,6 @@ from app.api.lab_shapes import (
     SweepTold,
 )
 from app.api.run_shapes import DIGITS, MOST_ID, Asked, Id, left_out
-from engine.analysis.scaling.scaling_data import unequal_of_sweep
 from engine.errors import UnknownName
 from engine.experiment import Experiment
 from engine.home import Home
@@ -82,6 +81,8 @@ def sweeps(asked: Annotated[SweepsAsked, Query()]) -> SweepList:
 @router.get("/sweeps/{sweep_id}", summary="Get a sweep", responses={404: described("Unknown sweep.")})
 def sweep(sweep_id: Annotated[int, Path(ge=1, le=MOST_ID, description="The sweep's number."), DIGITS]) -> SweepInFull:
     """Return one sweep and the ids of its runs."""
+    from engine.analysis.scaling.scaling_data import unequal_of_sweep  # imports NumPy; the console answers before
+
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
         found, run_ids = reader.sweeps.one(sweep_id), [run.id for run in reader.sweeps.runs(sweep_id)]
         unequal = unequal_of_sweep(reader, sweep_id)

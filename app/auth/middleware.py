@@ -1,7 +1,6 @@
 """Access control for pages, routes and sockets: sign-in required with accounts, loopback only without."""
 
 import asyncio
-import ipaddress
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.auth import bearer
 from app.core.assets import at, inside, render
 from app.core.caches import NEVER_STORE, SharedReader
+from app.core.console_address import FAR, LOOPBACK, is_loopback
 from app.core.visitor import Visitor, is_secure, visitor
 from engine.access.providers import CALLBACK
 from engine.access.rules import LOST
@@ -28,7 +28,6 @@ from engine.store.access.sign_ins import SEEN_EVERY_S
 
 # ---- Checks before every request: allowed Host, no cross-site requests, and security headers on responses ----------
 
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 OURS = ("/api/", "/healthz", "/metrics", "/vendor/")
 POLICY_VIOLATION = 1008
 _PLAIN_HOST = re.compile(r"[A-Za-z0-9.-]+(:\d+)?|\[[0-9a-fA-F:]+\](:\d+)?")
@@ -159,11 +158,6 @@ PUBLIC = frozenset({HEALTH, "/signin", "/signout", "/signin/provider", "/auth/lo
 """Public paths: health check, sign-in and sign-out."""
 VISITOR = "parallab.visitor"
 """Key of the visitor in a request's scope."""
-FAR = (
-    "This console has no sign-in, so it accepts connections from its own machine only. Add the first account "
-    "(python -m engine users add NAME --role admin) or an OpenID provider (docs/signing-in.md), or open it on its own "
-    "machine."
-)
 CLOSED = "Account database unavailable: access denied. Try again in a moment; see the console's log for the cause."
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 """Headers added by a proxy: the proxy is on this machine, its clients may not be."""
@@ -290,14 +284,6 @@ def is_near(scope: Scope) -> bool:
         return False
     ends = (scope.get("server"), scope.get("client"))
     return all(end is None or end[1] is None or is_loopback(end[0]) for end in ends)
-
-
-def is_loopback(address: str) -> bool:
-    """Say whether an address is a loopback address."""
-    try:
-        return ipaddress.ip_address(address.strip("[]").partition("%")[0]).is_loopback
-    except ValueError:
-        return address == "localhost"
 
 
 def _wants_page(scope: Scope) -> bool:

@@ -6,12 +6,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
-import plotly.graph_objects as go
 from markupsafe import Markup
-from plotly.io import to_json
 
 from app.charts.plotly_figures import PlainFigure
 from app.core.assets import PLOT_SCRIPTS, PLOTLY, macro, render, static_text
@@ -20,6 +17,10 @@ from engine import __version__
 from engine.home import ROOT
 from engine.store.timestamps import now
 from engine.transfer.tables import Table, plain
+
+if TYPE_CHECKING:  # the console answers before these are needed
+    import pandas as pd
+    import plotly.graph_objects as go
 
 # ---- The parts of a report -----------------------------------------------------------------------------------------
 
@@ -43,7 +44,7 @@ class Chart:
     """A figure and a table of its values; `colours` has a palette index or shade per trace, as in `live.figure`."""
 
     title: str
-    figure: go.Figure | PlainFigure
+    figure: "go.Figure | PlainFigure"
     caption: str = ""
     colours: Sequence[int | Mapping[str, float]] = ()
     height: int = 340
@@ -96,13 +97,15 @@ Part = Heading | Paragraph | Chart | Grid | FactList | Legend | ReportLink | Com
 # ---- Data frames as plain tables -----------------------------------------------------------------------------------
 
 
-def of_frame(frame: pd.DataFrame) -> Table:
+def of_frame(frame: "pd.DataFrame") -> Table:
     """Return a data frame as a table; missing values become empty cells."""
     cells = [[_recorded_cell(value) for value in frame[column]] for column in frame.columns]
     return Table.of(map(str, frame.columns), list(zip(*cells, strict=True)))
 
 
 def _recorded_cell(value: object) -> object:
+    import pandas as pd
+
     if isinstance(value, list | tuple | dict):
         return value
     if value is None or value is pd.NaT or value is pd.NA or (isinstance(value, float) and value != value):
@@ -182,6 +185,8 @@ def _part(part: Part, number: int) -> Markup:
 
 
 def _chart(part: Chart, number: int) -> Markup:
+    from plotly.io import to_json
+
     drawn: dict[str, Any] = json.loads(str(to_json(part.figure, validate=False, engine="json")))
     drawn.get("layout", {}).pop("template", None)
     data = {"figure": drawn, "colours": list(part.colours), "height": part.height, "name": part.title}

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING, TypeAlias
 
 from app.charts.plotly_figures import PlainFigure
 from app.report.document import Chart, FactList, Grid, Heading, Legend, Paragraph, Part, of_frame
 from engine.transfer.tables import Table
 
-Make = Callable[[], Table | pd.DataFrame]
+if TYPE_CHECKING:
+    import pandas as pd
+
+Make: TypeAlias = "Callable[[], Table | pd.DataFrame]"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def chart(title: str, figure: PlainFigure, *, height: int, colours: Sequence[int
 
 def table(
     title: str,
-    made: Make | Table | pd.DataFrame,
+    made: "Make | Table | pd.DataFrame",
     *,
     charted: bool = False,
     heading: Callable[[str], str] = str,
@@ -111,7 +113,7 @@ def table(
     """Record a table that is shown or can be expanded; `heading` returns the heading of a column in reports, and files
     keep its name.
     """
-    _hold(_Rows(title, (lambda: made) if isinstance(made, Table | pd.DataFrame) else made, charted, heading))
+    _hold(_Rows(title, made if callable(made) else lambda: made, charted, heading))
 
 
 def others(parts: Callable[[], Iterable[Part]]) -> None:

@@ -18,7 +18,7 @@ from app.ui.config_form import label_of
 from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, run_link, sweep_link, table, when
 from app.ui.run_state import place_in_words, status_counts
 from app.ui.store_access import command, message_of, reading
-from app.ui.widgets import close_dialog, keep_label
+from app.ui.widgets import close_dialog, keep_label, sweep_kind, sweep_name
 from engine.analysis.comparability import mixture
 from engine.analysis.run_values import is_warm_up, lower_title, measured, newest, to_measure_again
 from engine.analysis.scaling.scaling_data import count_fields
@@ -187,10 +187,10 @@ def _runs(count: int) -> str:
 
 def heading(sweep: Sweep, runs: list[RunRow]) -> None:
     """Show the header."""
-    st.set_page_config(page_title=f"Sweep {sweep.id} · {name_of(sweep)}")
+    st.set_page_config(page_title=f"Sweep {sweep.id} · {sweep_name(sweep)}")
     st.html(breadcrumb([link("Runs", at("/runs")), link("Sweeps", at("/sweep"))], f"Sweep {sweep.id}"))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.title(as_text(f"Sweep {sweep.id}: {name_of(sweep)}"), anchor=False, width="stretch")
+        st.title(as_text(f"Sweep {sweep.id}: {sweep_name(sweep)}"), anchor=False, width="stretch")
         widgets.permalink(f"/sweep?sweep={sweep.id}")
         actions(sweep, runs)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -282,13 +282,13 @@ def entry(sweep: Sweep) -> None:
         [*(["paused"] if sweep.paused else []), *(f"{count} {status}" for status, count in sweep.statuses.items())]
     )
     facts = (
-        *([_kind(sweep)] if sweep.name else []),
+        *([sweep_kind(sweep)] if sweep.name else []),
         f"by {sweep.owner}",
         "launched " + when(sweep.created_at),
         said,
     )
     with st.container(border=True, gap="xsmall"):
-        st.html(sweep_link(f"{sweep.id}: {name_of(sweep)}", sweep.id) + fact_row(facts))
+        st.html(sweep_link(f"{sweep.id}: {sweep_name(sweep)}", sweep.id) + fact_row(facts))
 
 
 def to_scaling(sweeps: Sequence[Sweep]) -> str:
@@ -298,23 +298,13 @@ def to_scaling(sweeps: Sequence[Sweep]) -> str:
         known, view = experiment_of(sweep), "&view=Scaling" if count_fields().keys() & set(sweep.fields) else ""
         rows.append(
             [
-                link(f"{sweep.id}: {name_of(sweep)}", f"{at('/sweep')}?sweep={sweep.id}{view}"),
+                link(f"{sweep.id}: {sweep_name(sweep)}", f"{at('/sweep')}?sweep={sweep.id}{view}"),
                 known.title if known else sweep.experiment,
                 "; ".join(f"{lower_title(field)}: {_values_of(sweep, field)}" for field in sweep.fields),
                 f"{sweep.ended} of {sweep.total}",
             ]
         )
     return table(["Sweep", "Experiment", "Varies", "Runs ended"], rows, caption="Latest sweeps")
-
-
-def name_of(sweep: Sweep) -> str:
-    """Return the sweep's name, or its experiment and varied fields."""
-    return sweep.name or _kind(sweep)
-
-
-def _kind(sweep: Sweep) -> str:
-    known = experiment_of(sweep)
-    return f"{known.title if known else sweep.experiment} over {' and '.join(map(lower_title, sweep.fields))}"
 
 
 def share_done(runs: list[RunRow]) -> float:
@@ -371,7 +361,7 @@ def download_button(sweep: Sweep, runs: Sequence[RunRow], shown: Noted, view: st
 
     view_downloads(
         f"sweep-{sweep.id}",
-        f"Sweep {sweep.id}: {name_of(sweep)}. {view}",
+        f"Sweep {sweep.id}: {sweep_name(sweep)}. {view}",
         here("/sweep"),
         shown,
         runs,

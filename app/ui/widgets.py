@@ -16,11 +16,12 @@ from app.ui.html import as_text, facts
 from app.ui.run_state import outcome
 from app.ui.store_access import command, reading
 from engine.access.quotas import disturbed_above
+from engine.analysis.run_values import lower_title
 from engine.errors import EngineError
 from engine.filter import RUN_FIELDS
 from engine.home import ROOT, Home
 from engine.registry import experiment_title, known_experiment
-from engine.store import QueuedRun, Reader, Store
+from engine.store import QueuedRun, Reader, Store, Sweep
 from engine.store.records import ALIVE, ENDED, Run, RunRow, Status
 from engine.system.runner_process import ensure_running, is_running, is_separate, lives, runner_process
 
@@ -66,6 +67,16 @@ def status_badge(run: Run | RunRow) -> None:
 def show_facts(pairs: list[tuple[str, str]]) -> None:
     """Show label-over-value pairs in a row that wraps; the values are HTML."""
     st.html(facts(pairs))
+
+
+def sweep_name(sweep: Sweep) -> str:
+    """Return the sweep's name, or its experiment and varied fields."""
+    return sweep.name or sweep_kind(sweep)
+
+
+def sweep_kind(sweep: Sweep) -> str:
+    """Return the sweep's experiment and varied fields."""
+    return f"{experiment_title(sweep.experiment)} over {' and '.join(map(lower_title, sweep.fields))}"
 
 
 def title_of(run: Run | RunRow | QueuedRun) -> str:

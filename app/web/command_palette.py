@@ -13,12 +13,11 @@ from app.core.assets import at
 from app.core.caches import NEVER_STORE
 from app.core.formatting import ago
 from app.core.visitor import Visitor
-from app.sweep.header import name_of as sweep_name
 from app.ui.documentation import beginning, search
 from app.ui.html import TERMS
 from app.ui.navigation import TITLES, offered
 from app.ui.run_state import outcome
-from app.ui.widgets import title_of
+from app.ui.widgets import sweep_name, title_of
 from engine.access.rules import PersonStanding
 from engine.home import Home
 from engine.registry import experiments

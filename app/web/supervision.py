@@ -5,159 +5,24 @@ If a system service manages the runner (`PARALLAB_RUNNER=separate`), the console
 """
 
 import asyncio
-import contextlib
 import ctypes
-import errno
-import http.client
-import ipaddress
 import logging
-import os
-import re
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import psutil
 from starlette.concurrency import run_in_threadpool
 
-from app.auth.middleware import FAR, LOOPBACK, is_loopback
-from app.core import assets
-from app.core.visitor import visitor_now
+from app.core.console_address import REFUSED, ConsoleAddress, refusal
 from app.web.polling import backpressure, bounded_connections
-from engine.errors import ConfigError, EngineError, Problem
-from engine.home import Home, private, set_private
-from engine.notices.public_url import VARIABLE as PUBLIC_URL
-from engine.notices.public_url import public_url
+from engine.errors import EngineError
+from engine.home import Home, set_private
 from engine.runner.shared_settings import RESTART, ignored_settings
 from engine.store import Store
 from engine.system.runner_process import console_presence, ensure_running, has_died, runner_process
-
-# ---- The console's address, port, host names and base path from the environment, and whether they are allowed ------
-# Without accounts the console may serve only this machine: anyone who reaches it could start processes here.
-
-ADDRESS, PORT, HOSTS = "PARALLAB_ADDRESS", "PARALLAB_PORT", "PARALLAB_HOSTS"
-REFUSED = 2
-"""Exit code for a configuration that is not allowed, as on the command line."""
-_HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*|\[[0-9a-f:.]+\]")
-_BASE = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
-
-
-@dataclass(frozen=True)
-class ConsoleAddress:
-    """The address and port that the console listens on, its host names and base path."""
-
-    address: str = "127.0.0.1"
-    port: int = 8501
-    hosts: tuple[str, ...] = LOOPBACK
-    """The names it answers to, always including those of loopback."""
-    base: str = ""
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str] = os.environ) -> "ConsoleAddress":
-        """Return the configuration in the environment; raises ConfigError with a message for each invalid value."""
-        problems = [
-            *_wrong_address(environment),
-            *_wrong_port(environment),
-            *_wrong_hosts(environment),
-            *_wrong_base(environment),
-            *_wrong_url(environment),
-        ]
-        if problems:
-            raise ConfigError(problems)
-        found = environment.get(ADDRESS) or cls.address, int(environment.get(PORT) or cls.port)
-        return cls(*found, answering(_names(environment)), _path(environment))
-
-    @property
-    def is_near(self) -> bool:
-        """Return whether only this machine can connect."""
-        return is_loopback(self.address) and set(self.hosts) <= set(LOOPBACK)
-
-
-def answering(names: Iterable[str]) -> tuple[str, ...]:
-    """Return these names and those of loopback."""
-    return tuple(dict.fromkeys((*LOOPBACK, *names)))
-
-
-def refusal(serving: ConsoleAddress) -> str:
-    """Return why this configuration is not allowed; empty if it is. Creates or upgrades the home's store.
-
-    Raises StoreError, StoreBusy, StoreTooNew.
-    """
-    if serving.is_near:
-        return ""
-    with private(), Store.open(Home.find()):
-        pass
-    return "" if visitor_now({}).asked else FAR
-
-
-def _names(environment: Mapping[str, str]) -> list[str]:
-    return [name.lower() for name in re.split(r"[\s,]+", environment.get(HOSTS, "")) if name]
-
-
-def _path(environment: Mapping[str, str]) -> str:
-    given = environment.get(assets.VARIABLE, "").strip("/")
-    return f"/{given}" if given else ""
-
-
-def _wrong_address(environment: Mapping[str, str]) -> list[Problem]:
-    given = environment.get(ADDRESS) or ConsoleAddress.address
-    try:
-        ipaddress.ip_address(given)
-    except ValueError:
-        if given != "localhost":
-            cure = "127.0.0.1 for this machine only, 0.0.0.0 for all networks, or the address of one"
-            return [
-                Problem(
-                    ADDRESS,
-                    (
-                        f"{ADDRESS} must be an address to listen on ({cure}), got '{given}'. Names go into "
-                        f"{HOSTS}, the URL of links into {PUBLIC_URL}."
-                    ),
-                )
-            ]
-    return []
-
-
-def _wrong_url(environment: Mapping[str, str]) -> Sequence[Problem]:
-    try:
-        public_url(environment)
-    except ConfigError as error:
-        return error.problems
-    return ()
-
-
-def _wrong_port(environment: Mapping[str, str]) -> list[Problem]:
-    given = environment.get(PORT) or str(ConsoleAddress.port)
-    fine = given.isascii() and given.isdecimal() and 1 <= int(given) <= 65_535
-    return [] if fine else [Problem(PORT, f"{PORT} must be a whole number from 1 to 65535, got '{given}'.")]
-
-
-def _wrong_hosts(environment: Mapping[str, str]) -> list[Problem]:
-    wrong = [name for name in _names(environment) if not _HOST.fullmatch(name)]
-    rule = (
-        f"{HOSTS} must be host names without scheme, port or path, comma-separated, such as lab.example.org or "
-        "*.example.org"
-    )
-    return [Problem(HOSTS, f"{rule}, got '{name}'.") for name in wrong]
-
-
-def _wrong_base(environment: Mapping[str, str]) -> list[Problem]:
-    path = _path(environment)
-    if _BASE.fullmatch(path):
-        return []
-    return [
-        Problem(
-            assets.VARIABLE,
-            f"{assets.VARIABLE} must be a path of letters, digits, '-', '.', '_' and '~' such as /lab, got '{path}'.",
-        )
-    ]
-
-
-# ---- Keeps a runner alive while the console is running -------------------------------------------------------------
-# starts one if there is none, and restarts one that died; a stopped runner stays stopped. If a system service manages
-# the runner (`PARALLAB_RUNNER=separate`), the console starts none.
 
 log = logging.getLogger(__name__)
 LOOK_S = 3.0
@@ -278,65 +143,3 @@ async def keep_small() -> None:
     while True:
         await asyncio.sleep(GIVE_BACK_S)
         await run_in_threadpool(give_back)
-
-
-# ---- `python -m app.web.supervision` -------------------------------------------------------------------------------
-# health check of the console at the address of the environment; also checks whether a port is free. Imports no module
-# of ours.
-
-WITHIN_S = 4.0
-"""Timeout of the health check."""
-
-
-def complaint(port: int, address: str = "127.0.0.1") -> str:
-    """Return why the console can't listen on `port` of `address`, empty if it can."""
-    try:
-        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            trial.bind((address, port))
-    except OSError as error:
-        if is_console(port, address):
-            who = "a Parallab console: open it in the browser"
-        elif error.errno != errno.EADDRINUSE:
-            return f"Can't listen on port {port} of {address}: {error.strerror}. Choose another port or address."
-        else:
-            who = f"another program ({error.strerror})"
-        return (
-            f"Port {port} is in use by {who}. To start another console, choose another port: make run PORT={port + 1}"
-        )
-    return ""
-
-
-def trouble(port: int, address: str = "127.0.0.1") -> str:
-    """Return the problem with the console at this address, empty if it is healthy."""
-    status, body = _health(port, address)
-    if b'"parallab"' not in body:
-        return f"No Parallab console responds on port {port} of {address}."
-    return (
-        ""
-        if status == http.client.OK
-        else f"The console responds with status {status}: {body.decode(errors='replace')[:500]}"
-    )
-
-
-def is_console(port: int, address: str = "127.0.0.1") -> bool:
-    """Return whether a console of Parallab answers there."""
-    return b'"parallab"' in _health(port, address)[1]
-
-
-def _health(port: int, address: str) -> tuple[int, bytes]:
-    """Return status and body of the health check; 0 and an empty body without an HTTP response."""
-    connection = http.client.HTTPConnection(
-        {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address), port, timeout=WITHIN_S
-    )
-    with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-        connection.request("GET", "/healthz", headers={"host": f"127.0.0.1:{port}"})
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    return 0, b""
-
-
-if __name__ == "__main__":
-    sys.exit(
-        trouble(int(os.environ.get("PARALLAB_PORT") or 8501), os.environ.get("PARALLAB_ADDRESS") or "127.0.0.1") or 0
-    )

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.auth.middleware import CLOSED
-from app.web.supervision import ConsoleAddress, refusal
+from app.core.console_address import ConsoleAddress, refusal
 from engine.access.rules import LOST
 from engine.cli import main
 from engine.cli.frame import BAD_INPUT, NO_STORE

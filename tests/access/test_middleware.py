@@ -15,7 +15,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.auth import middleware
-from app.auth.middleware import CLOSED, FAR, Gate, Guard
+from app.auth.middleware import CLOSED, Gate, Guard
+from app.core.console_address import FAR
 from app.core.visitor import COOKIE
 from app.web.routes import routes
 from engine.access.rules import LOST

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.web.supervision import ConsoleAddress
+from app.core.console_address import ConsoleAddress
 from engine.home import ROOT, Home
 from engine.notices.delivery import deliver
 from engine.store import Store
@@ -64,7 +64,7 @@ def test_the_image_is_an_ordinary_user_s_with_an_init_a_health_check_and_volumes
     assert value("USER") == "1000"
     words = {word: json.loads(value(word)) for word in ("ENTRYPOINT", "CMD", "VOLUME")}
     assert words == {"ENTRYPOINT": ["tini", "--"], "CMD": ["python", "-m", "app"], "VOLUME": ["/lab", "/data"]}
-    assert "app.web.supervision" in value("HEALTHCHECK")
+    assert "app.web.port_check" in value("HEALTHCHECK")
     after = [word for word, _ in FINAL][[word for word, _ in FINAL].index("USER") :]
     assert "RUN" not in after and "COPY" not in after, "nothing of the image can be written by its user"
 

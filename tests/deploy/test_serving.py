@@ -10,11 +10,11 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from app.auth.middleware import FAR, is_near
+from app.auth.middleware import is_near
 from app.core.assets import at, cookie_path, inside
+from app.core.console_address import FAR, REFUSED, ConsoleAddress, refusal
 from app.core.visitor import safe_way
 from app.ui.widgets import PAGES
-from app.web.supervision import REFUSED, ConsoleAddress, refusal
 from engine.errors import ConfigError
 from engine.home import ROOT, Home
 from engine.store import Store
@@ -120,7 +120,7 @@ def _status(address: str, host: str = "") -> int:
 
 def _is_healthy(port: int) -> bool:
     told = os.environ | {"PARALLAB_PORT": str(port), "PARALLAB_ADDRESS": "0.0.0.0"}
-    return subprocess.run([sys.executable, "-m", "app.web.supervision"], cwd=ROOT, env=told).returncode == 0
+    return subprocess.run([sys.executable, "-m", "app.web.port_check"], cwd=ROOT, env=told).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from app.web.supervision import trouble
+from app.web.port_check import trouble
 from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.registry import experiment

@@ -14,7 +14,8 @@ from dataclasses import replace
 import pytest
 from filelock import FileLock
 
-from app.web.supervision import HEAPS, complaint, look, send_at_once, start
+from app.web.port_check import complaint
+from app.web.supervision import HEAPS, look, send_at_once, start
 from engine.errors import StoreError
 from engine.home import ROOT, Home
 from engine.store import Store
@@ -98,7 +99,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    monkeypatch.setattr("app.web.supervision.WITHIN_S", PATIENCE_S)
+    monkeypatch.setattr("app.web.port_check.WITHIN_S", PATIENCE_S)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
