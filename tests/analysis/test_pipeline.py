@@ -3,7 +3,6 @@ stages.
 """
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -36,7 +35,7 @@ def of(*spans: Span) -> BatchSpans:
 
 
 def test_batches_are_told_apart_and_spans_of_no_stage_count_nowhere() -> None:
-    later = [replace(span, micro_batch=span.micro_batch + 2) for span in hand_made() if span.name != "backward"]
+    later = [span._replace(micro_batch=span.micro_batch + 2) for span in hand_made() if span.name != "backward"]
     found = batches([*later, *hand_made()], 2, 2)
     assert [(batch.number, batch.complete, len(batch.spans)) for batch in found] == [(3, True, 18), (4, False, 14)]
     assert found[0].start_ns == START_NS

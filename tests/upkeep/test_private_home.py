@@ -169,5 +169,6 @@ def _as_user(user: int, home: Home) -> str:
 def test_every_file_that_a_home_names_is_looked_at() -> None:
     home = Home(Path("/lab"))
     named = {getattr(home, name) for name, found in vars(Home).items() if isinstance(found, property)}
-    assert {re.split(r"[.]", path.name)[0] for path in named} | {"runs"} == _OURS
+    earlier = {"mail"}  # mail.toml of earlier versions holds a password
+    assert {re.split(r"[.]", path.name)[0] for path in named} | {"runs"} | earlier == _OURS
     assert open_parts(Home(Path("/nowhere/at/all"))) == []
