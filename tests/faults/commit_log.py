@@ -44,11 +44,10 @@ def follow() -> None:
         commands: WorkerCommands,
         run_id: int,
         batches: Sequence[RankBatch],
-        *,
         run_points: Sequence[Point] = (),
-        **more: Any,
+        *more: Any,
     ) -> None:
-        write(commands, run_id, batches, run_points=run_points, **more)
+        write(commands, run_id, batches, run_points, *more)
         told: dict[Curve, tuple[int, float]] = {}
         for rank, points in [*((batch.rank, batch.points) for batch in batches), (None, run_points)]:
             for point in points:
