@@ -73,6 +73,22 @@ LONGEST = {"test_toolbar", "test_report", "test_access", "test_live", "test_way_
 """Files of browser tests that take at least 20 s of processor time."""
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file, nor the folder of browser tests, whose marks `-m` leaves out as a whole, unless it is named."""
+    chosen = config.option.markexpr
+    if not re.fullmatch(r"(not )?\w+( and (not )?\w+)*", chosen) or any(
+        collection_path.name in name for name in config.args
+    ):
+        return None
+    left_out = {*re.findall(r"not (\w+)", chosen)}
+    if collection_path.is_dir():
+        return True if collection_path.name in left_out & {"browser"} else None
+    if collection_path.suffix != ".py":
+        return None
+    marks = re.search(r"^pytestmark = .*(\n[ \]].*)*", collection_path.read_text(), re.M)
+    return True if marks and left_out & {*re.findall(r"pytest\.mark\.(\w+)", marks[0])} else None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect no garbage while tests are collected, which takes a third of that time, in each worker. Later ones leave

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from engine.analysis.statistics.groups import Spread, line
 from engine.analysis.statistics.intervals import Aligned, Floats, RunPoints, Statistic, aligned, ends, member
+from tests import scipy_stats as stats
 
 MEMBERS, STEPS = 7, 60
 Central = Callable[..., Any]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from engine.analysis.statistics.groups import grouped
 from engine.analysis.statistics.intervals import (
@@ -27,6 +26,7 @@ from engine.analysis.statistics.intervals import (
     slope_within,
     student,
 )
+from tests import scipy_stats as stats
 
 VALUES = [98.9, 99.02, 98.96, 99.1]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.stats
 
 from engine.analysis.comparability import crowded, unlike
 from engine.analysis.scaling import speedup
@@ -17,6 +16,7 @@ from engine.analysis.scaling.speedup import ratio_of_means, ratio_of_rates, size
 from engine.analysis.scaling.targets import to_target
 from engine.store import Surroundings
 from engine.store.records import RunRow
+from tests import scipy_stats as stats
 from tests.analysis.timings import WORK, made, of_time
 
 AROUND = Surroundings("lab", "Xeon", 4, (), "abc", 1, (("trainer1", "cpu"), ("trainer2", "cpu")), 1000, "samples")
@@ -135,7 +135,7 @@ def test_the_interval_of_a_ratio_is_fieller_s() -> None:
     allows.
     """
     above, below = [3.0, 3.1, 2.9, 3.3], [2.0, 2.1, 1.9, 2.4, 2.2]
-    reach = scipy.stats.t.ppf(0.975, 3)
+    reach = stats.t.ppf(0.975, 3)
     errors = [np.var(each, ddof=1) / len(each) for each in (above, below)]
     means = [np.mean(each) for each in (above, below)]
     roots = np.roots(

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from engine.analysis.scaling.staleness import (
     NoPrice,
@@ -26,6 +25,7 @@ from engine.analysis.statistics.groups import mean, percentile, together
 from engine.analysis.update_clock import growing, updates_at
 from engine.registry import experiments
 from engine.store.records import RunRow
+from tests import scipy_stats as stats
 
 
 def run(number: int, trainers: int, result: float | None = None, **config: object) -> RunRow:

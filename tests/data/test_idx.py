@@ -12,7 +12,6 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from torchvision.datasets import MNIST, FashionMNIST
 
 from engine.data.catalogue import at_hand, data_set
 from engine.data.sets import read
@@ -31,7 +30,7 @@ send.
 SIZES = {Path(path).name: size for path, size in data_set("mnist").files}
 GREY = b"\x00\x66"
 """What training images are filled with: half of their pixels 0, half 0.4 of white."""
-LOADERS = {"mnist": MNIST, "fashion_mnist": FashionMNIST}
+LOADERS = {"mnist": "torchvision.datasets.MNIST", "fashion_mnist": "torchvision.datasets.FashionMNIST"}
 PACKED_MB = {"mnist": "11.6", "fashion_mnist": "30.9"}
 
 
@@ -59,7 +58,7 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     for loader in LOADERS.values():
-        monkeypatch.setattr(loader, "mirrors", ["http://127.0.0.1:9/"])  # the discard port: nobody listens
+        monkeypatch.setattr(f"{loader}.mirrors", ["http://127.0.0.1:9/"])  # the discard port: nobody listens
 
 
 @cache
@@ -81,8 +80,8 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Iterat
     with QuietServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        monkeypatch.setattr(LOADERS[name], "mirrors", [f"http://127.0.0.1:{server.server_port}/"])
-        monkeypatch.setattr(LOADERS[name], "resources", resources)
+        monkeypatch.setattr(f"{LOADERS[name]}.mirrors", [f"http://127.0.0.1:{server.server_port}/"])
+        monkeypatch.setattr(f"{LOADERS[name]}.resources", resources)
         yield folder
         server.shutdown()
         thread.join()
@@ -134,7 +133,9 @@ def test_without_network_the_error_says_three_ways_out(home: Home, name: str) ->
     with pytest.raises(DataError) as caught:
         read(name, home)
     sentence = str(caught.value)
-    assert sentence.startswith(f"{data_set(name).title} is not in {home.data / LOADERS[name].__name__ / 'raw'}")
+    assert sentence.startswith(
+        f"{data_set(name).title} is not in {home.data / LOADERS[name].rpartition('.')[2] / 'raw'}"
+    )
     for cure in ("PARALLAB_DATA", "choose dataset digits", "Put its four files"):
         assert cure in sentence
     assert "\n" not in sentence

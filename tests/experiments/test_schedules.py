@@ -14,7 +14,6 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from engine.data.nets import FlatAdam, FlatSgd, mnist_net
 from engine.data.sets import read
-from engine.experiments.sync_sgd import tutorial
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.registry import experiment, experiments, method
 from tests.doubles import LocalRanks
@@ -128,6 +127,8 @@ def test_the_line_ends_with_the_gradients_of_those_who_are_left(
 
 
 def test_the_tutorial_variants_follow_the_schedule(tmp_path: Path, rates: dict[object, list[float]]) -> None:
+    from engine.experiments.sync_sgd import tutorial  # loads torchvision, which takes seconds
+
     server, _ = served(tmp_path, batch=1, trainers=2, schedule="linear")  # of 4 steps each
     for _ in range(4):
         server.on_gradients(1, ONES)

@@ -1,6 +1,7 @@
 """The tutorial variant's server, call by call and without processes: nobody waits for a trainer that is gone."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,6 @@ from torch import Tensor, nn
 
 from engine.errors import RunFailed
 from engine.experiments.parameter_server.config import ParameterServerConfig
-from engine.training.tutorial_server import ModuleServer
 from engine.training.workload import RandomImages
 from tests.doubles import lone_rank
 
@@ -22,7 +22,9 @@ class TwoWeights(RandomImages):
         return net
 
 
-def served(folder: Path, batch: int, trainers: int, schedule: str = "constant") -> tuple[ModuleServer, list[str]]:
+def served(folder: Path, batch: int, trainers: int, schedule: str = "constant") -> tuple[Any, list[str]]:
+    from engine.training.tutorial_server import ModuleServer  # loads torchvision, which takes seconds
+
     config = ParameterServerConfig.check(
         {
             "dataset": "digits",
@@ -41,7 +43,7 @@ def served(folder: Path, batch: int, trainers: int, schedule: str = "constant") 
     return ModuleServer(rank, config, TwoWeights("small_resnet", trainers, 1, iterations=4), batch), events
 
 
-def weight(server: ModuleServer) -> Tensor:
+def weight(server: Any) -> Tensor:
     return next(iter(server.model.parameters())).detach()
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from app.charts import curve_data, curve_points
 from app.charts.curve_charts import GroupLine, groups_frame, of_groups
@@ -21,6 +20,7 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
 from engine.store.curves.multi_run import MultiRunReader
+from tests import scipy_stats as stats
 from tests.labs import compare
 from tests.labs.compare import ACCURACY, LOSS
 

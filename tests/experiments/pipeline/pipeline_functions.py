@@ -8,7 +8,6 @@ from engine.experiments.pipeline.gpipe import stage as gpipe
 from engine.experiments.pipeline.monitor import StageMonitor
 from engine.experiments.pipeline.rpc import master as rpc_master
 from engine.experiments.pipeline.rpc import stage as rpc_stage
-from engine.experiments.pipeline.torch import stage as torch_pipelining
 from engine.runtime.worker.ranks import Rank
 
 
@@ -21,7 +20,9 @@ def keep_weights(rank: Rank, monitor: StageMonitor) -> None:
 def run_and_keep(rank: Rank, mode: str, *given: Any) -> None:
     """Run a rank of that mode and keep the stage's weights; a GPU's convolutions are as exact as a CPU's for once."""
     torch.backends.cudnn.allow_tf32 = False
-    for each in (torch_pipelining, rpc_stage, gpipe):
+    module: Any = rpc_master if mode == "rpc" else gpipe
+    if mode == "torch_pipelining":
+        from engine.experiments.pipeline.torch import stage as module  # takes seconds
+    for each in (module, rpc_stage, gpipe):
         each.log_memory = keep_weights  # type: ignore[attr-defined]
-    module: Any = {"rpc": rpc_master, "torch_pipelining": torch_pipelining}.get(mode, gpipe)
     module.run_rank(rank, *given)

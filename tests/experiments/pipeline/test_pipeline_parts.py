@@ -13,7 +13,6 @@ from engine.experiments.pipeline.gpipe.links import Links, slot_of
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.monitor import is_out_of_memory, named
 from engine.experiments.pipeline.partition import Stage, best_cut, boundaries, largest_boundary
-from engine.experiments.pipeline.torch import stage as torch_pipelining
 from engine.registry import experiment
 from engine.runtime.worker.ranks import Rank
 from tests.doubles import LocalRanks
@@ -189,6 +188,8 @@ def test_a_stage_on_a_gpu_sends_to_the_gpu_of_each_other_stage() -> None:
 
 
 def test_nccl_needs_a_gpu_for_each_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.experiments.pipeline.torch import stage as torch_pipelining  # takes seconds
+
     config = config_of(mode="torch_pipelining")
     assert torch_pipelining._backend(rank_of("stage1", "cpu"), config) == "gloo"
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
@@ -203,6 +204,8 @@ def test_nccl_needs_a_gpu_for_each_stage(monkeypatch: pytest.MonkeyPatch) -> Non
     [(torch.OutOfMemoryError("full"), torch.OutOfMemoryError), (RuntimeError("closed"), PeerLost)],
 )
 def test_a_full_gpu_is_no_lost_neighbour(error: Exception, told: type[Exception]) -> None:
+    from engine.experiments.pipeline.torch import stage as torch_pipelining  # takes seconds
+
     stage = Stage(config_of(), 0, [torch.nn.Linear(1, 1)], CPU)
     with pytest.raises(told), torch_pipelining._named(stage):
         raise error

@@ -21,7 +21,6 @@ from engine.recorder import MemoryRecorder
 from engine.registry import method
 from engine.runtime.worker.ranks import Ranks
 from engine.seeding import ORDER, WEIGHTS, seed_of
-from engine.training import tutorial_server
 from engine.training.flat_net import FlatNet
 from engine.training.server_run import exchange_with_server
 from engine.training.settings import ServerConfig
@@ -293,6 +292,8 @@ def test_the_tutorial_variant_trains_the_same_method_and_waits_for_no_trainer_th
     config = config_of(name, trainers, variant="tutorial", start_method="spawn", batch_size=batch_size, **whole)
     ranks, sink = ranks_of(config, tmp_path)
     ranks.start_method = "forkserver"  # spawn is the same, four times as slow to start
+    from engine.training import tutorial_server  # loads torchvision, which takes seconds
+
     tutorial_server.run(config, ranks, Digits(load("digits"), trainers, batch_size, 1), batch)
     assert [len(sink.values("train/loss", index)) for index in range(1, trainers + 1)] == steps
     assert all(0 < loss < 3 for loss in sink.values("train/loss"))

@@ -11,9 +11,7 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
 from engine.data.nets import mnist_net
-from engine.data.pil_images import PilImages
 from engine.data.sets import load, read
-from engine.experiments.sync_sgd import tutorial
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.registry import method
 from engine.runtime.worker.ranks import Ranks
@@ -30,6 +28,8 @@ SHORT: dict[str, Any] = {
 
 
 def test_both_variants_see_the_same_images() -> None:
+    from engine.data.pil_images import PilImages  # loads torchvision, which takes seconds
+
     pixels, data = read("digits"), load("digits")
     one_by_one = PilImages(pixels.test_pixels, pixels.test_labels, pixels.mean, pixels.deviation)
     images, labels = zip(*(one_by_one[index] for index in range(len(one_by_one))), strict=True)
@@ -38,6 +38,8 @@ def test_both_variants_see_the_same_images() -> None:
 
 
 def test_a_process_trains_on_a_copy_and_writes_the_weights_back_at_the_end() -> None:
+    from engine.experiments.sync_sgd import tutorial  # loads torchvision, which takes seconds
+
     config, pixels = SyncSgdConfig.check(SHORT | {"trainers": 2}), read("digits")
     first = parameters_to_vector(mnist_net(0).parameters()).detach().clone()
     weights, told = first.clone(), list[tuple[float, int, bool]]()
@@ -53,6 +55,8 @@ def test_a_process_trains_on_a_copy_and_writes_the_weights_back_at_the_end() -> 
 
 
 def test_each_round_of_each_trainer_draws_an_order_of_its_own() -> None:
+    from engine.experiments.sync_sgd import tutorial  # loads torchvision, which takes seconds
+
     config, pixels = SyncSgdConfig.check(SHORT | {"trainers": 2}), read("digits")
 
     def losses(seed: int, number: int) -> list[float]:
