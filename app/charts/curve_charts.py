@@ -212,6 +212,7 @@ def with_axes(picture: Picture, name: str, axis: str, log: str, revision: str) -
         xaxis={
             "title": {"text": AXES.get(axis) or axis_title(along.label), "standoff": 6},
             "type": "log" if "x" in log else "linear",
+            **({"hoverformat": ",.4~r"} if axis == "passes" else {}),
         },
         yaxis={
             "type": "log" if "y" in log else "linear",

@@ -8,6 +8,7 @@ LEAST_PERCENT = 0.01
 """Percentage below which two decimals would hide it."""
 _SECONDS = ((7200.0, "h", 3600.0), (300.0, "min", 60.0), (1.0, "s", 1.0), (1e-3, "ms", 1e-3), (0.0, "µs", 1e-6))
 _BYTES = ((1e12, "TB", 1e12), (1e9, "GB", 1e9), (1e6, "MB", 1e6), (1e3, "kB", 1e3), (0.0, "B", 1.0))
+_AGES = ((31_557_600, "y"), (86_400, "d"), (3_600, "h"), (60, "min"))
 _SCALES = {"s": (_SECONDS, 1.0), "ms": (_SECONDS, 1e-3), "B": (_BYTES, 1.0), "MB": (_BYTES, 1e6)}
 """The steps of a unit, from which value on each fits, and the unit in seconds or bytes; as in plot/units.js."""
 
@@ -29,9 +30,7 @@ def ago(text: str | None, at: datetime | None = None) -> str:
     seconds = ((at or now()) - moment(text)).total_seconds()
     if seconds < 2:
         return "just now"
-    size, unit = next(
-        ((size, unit) for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")) if seconds >= size), (1, "s")
-    )
+    size, unit = next(((size, unit) for size, unit in _AGES if seconds >= size), (1, "s"))
     return f"{int(seconds // size)} {unit} ago"
 
 

@@ -28,7 +28,7 @@ def complete(groups: Mapping[str, Sequence[RunRow]]) -> dict[str, list[RunRow]]:
     return {name: [run for run in runs if is_complete(run)] for name, runs in groups.items()}
 
 
-VERDICTS = ("Fastest", "No clear difference", "All ")
+VERDICTS = ("Fastest", "No clear difference", "All ", "Both ")
 """How the sentence begins that stands on a line of its own."""
 DISTURBED = "Speed can't be compared: other programs disturbed the runs."
 IN_PAGE = " Press Measure again above, or include disturbed runs."

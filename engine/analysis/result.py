@@ -158,7 +158,7 @@ def _ordered(values: Mapping[str, Sequence[tuple[Block, float]]], known: Metric,
     best, worst = order[0], order[-1]
     average = " on average" if sum(map(len, values.values())) > len(values) else ""
     label = _lower(known.label)
-    label = label if label.startswith(of) else f"{of} {label}"
+    label = label if of in label.split() else f"{of} {label}"
     near, far = (metric_in_words(known.name, means[name]) for name in (best, worst))
     if near == far and len(means) > 1:
         return f"The {label} of all is {near}{average}."

@@ -136,10 +136,14 @@ def test_the_sweet_spot_is_named_with_why_its_neighbours_are_slower(
         (
             {1: 1.0, 2: 1.9, 4: 1.2},
             16,
-            "Fastest at 2 trainers (1.9 times the work per second of 1); 4 do 1.2 times: with 4 trainers, all ranks "
-            "together computed ",
+            "Fastest at 2 trainers (1.9 times the work per second of 1); 4 do 1.2 times: slower with 4 trainers "
+            "because all ranks together computed ",
         ),
-        ({1: 1.0, 2: 1.9, 4: 1.2}, 2, ": with 4 trainers, they are oversubscribed (4 threads on 2 cores)."),
+        (
+            {1: 1.0, 2: 1.9, 4: 1.2},
+            2,
+            ": slower with 4 trainers because they are oversubscribed (4 threads on 2 cores).",
+        ),
         ({1: 1.0, 2: 1.0, 4: 1.0}, 16, "No clear difference in work per second from 1 to 4 trainers: "),
     ],
 )
@@ -170,7 +174,7 @@ def test_the_faster_mode_is_named_for_each_number_of_observers_with_its_interval
         (
             0.5,
             0.05,
-            "Does staleness hurt? Yes with plain (test accuracy -0.5 points per update of staleness, 95 % interval -0.",
+            "Does staleness hurt? Yes with plain (test accuracy -0.500 points per update of staleness, 95 % interval -",
         ),
         (0.0, 1.0, "Does staleness hurt? Not measurably with plain (test accuracy "),
     ],

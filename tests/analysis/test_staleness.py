@@ -18,6 +18,7 @@ from engine.analysis.scaling.staleness import (
     mean_in_words,
     price,
     price_in_words,
+    rounded,
     sizes,
     stale_runs,
 )
@@ -246,3 +247,8 @@ def test_clocks_add_up_stand_still_and_go_on() -> None:
     assert growing(np.array([1.0, 4.0, 0.5, 2.0, 1.0])).tolist() == [1.0, 4.0, 4.5, 6.0, 7.0]
     assert growing(np.array([3.0])).tolist() == [3.0]
     assert growing(np.empty(0)).size == 0
+
+
+def test_the_ends_of_an_interval_have_one_number_of_decimals() -> None:
+    assert [rounded(value, 1.24) for value in (-1.0, -0.38, 0.24)] == ["-1.0", "-0.4", "+0.2"]
+    assert [rounded(value, 12.4) for value in (-10.0, 2.4)] == ["-10", "+2"]

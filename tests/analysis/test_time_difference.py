@@ -44,7 +44,7 @@ def test_computation_is_given_in_seconds_and_ranks_that_share_it_are_counted() -
     slow = replace(took("run 3", 8.0), crowded="4 threads on 2 cores")
     shared = "Oversubscribed: run 3 (4 threads on 2 cores); these timings are not valid for speed-up."
     assert why_faster([took("run 2", 4.0), slow]).endswith(f"each of the slowest 8 s. {shared}")
-    assert why_faster([took("run 2", 7.9), slow]) == f"All took about as long: 7.9 s to 8 s. {shared}"
+    assert why_faster([took("run 2", 7.9), slow]) == f"Both took about as long: 7.9 s to 8 s. {shared}"
 
 
 def test_waiting_and_communication_are_given_where_they_are_not_the_reason() -> None:
@@ -66,7 +66,7 @@ def test_different_amounts_of_work_come_first_and_then_work_per_second() -> None
         "The computation was shared by 2 ranks in the fastest, by 1 rank in the slowest."
     )
     alike = why_faster([took("a", 10.0), took("b", 20.0, work=2_000.0)])
-    assert alike.endswith("All did about as much per second: 100 samples.")
+    assert alike.endswith("Both did about as much per second: 100 samples.")
 
 
 def test_other_programs_are_the_reason_where_they_account_for_it_and_else_a_caution() -> None:
@@ -84,7 +84,7 @@ def test_what_no_record_explains_is_said_so() -> None:
         "No recorded phase of their ranks explains the difference."
     )
     assert "the reason is unknown" in why_faster([took("run 1", 10.0), replace(took("run 2", 20.0), seconds={})])
-    assert why_faster([took("a", 10.0), took("b", 10.4)]) == "All took about as long: 10 s to 10.4 s."
+    assert why_faster([took("a", 10.0), took("b", 10.4)]) == "Both took about as long: 10 s to 10.4 s."
     assert why_faster([took("a", 10.0)]) == why_faster([]) == ""
     groups = [
         replace(took(name, time_s), times_s=(time_s - 3, time_s + 3), work=(1_000.0, 1_000.0))
@@ -170,7 +170,7 @@ def test_only_configurations_of_which_all_runs_reached_the_target_are_named_firs
     alike = [took("trainers 4", 8.1, ranks=4), took("trainers 1", 8.0, ranks=1)]
     said = why_faster(alike, at_goal(trainers_4=(300, 6.0), trainers_1=(100, 2.0)))
     assert said.startswith(
-        "All did about as much per second: 123 to 125 samples. First at test accuracy 90 %: trainers 1"
+        "Both did about as much per second: 123 to 125 samples. First at test accuracy 90 %: trainers 1"
     )
 
 

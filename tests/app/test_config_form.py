@@ -177,7 +177,15 @@ def test_a_duration_reads_as_people_say_it(seconds: float | None, text: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("past", "text"), [(0, "just now"), (5, "5 s ago"), (61, "1 min ago"), (7300, "2 h ago"), (200_000, "2 d ago")]
+    ("past", "text"),
+    [
+        (0, "just now"),
+        (5, "5 s ago"),
+        (61, "1 min ago"),
+        (7300, "2 h ago"),
+        (200_000, "2 d ago"),
+        (95_731_200, "3 y ago"),
+    ],
 )
 def test_a_moment_is_said_by_its_distance(past: float, text: str) -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -222,3 +222,12 @@ def test_a_link_keeps_what_it_asks_for_where_the_page_left_has_the_same_names(
     go(page, lab.address, Place("compare", opened.format(**names), "compared runs"))
     wanted, found = (parse_qs(urlsplit(url).query) for url in (opened.format(**names), page.url))
     assert {name: found.get(name) for name in wanted} == wanted
+
+
+def test_the_navigation_shows_all_runs_again(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/runs?filter=splits+%3E+0")
+    page.locator(ROWS).first.wait_for()
+    settle(page)
+    page.get_by_test_id("stTopNav").get_by_role("link", name="Runs", exact=True).click()
+    page.wait_for_url(f"{lab.address}/runs")
+    expect(page.get_by_role("textbox", name="Filter expression")).to_have_value("")

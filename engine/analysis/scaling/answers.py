@@ -3,14 +3,13 @@ there is none. Torch-free.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import floor, log10
 from statistics import fmean
 
 from engine.analysis.result import not_learned, reached_most
 from engine.analysis.run_values import lower_title, measured
 from engine.analysis.scaling.scaling_data import by_values, count_in_words, study
 from engine.analysis.scaling.speedup import REFERENCE, in_words, is_unclear, sizes, why_no_fit
-from engine.analysis.scaling.staleness import HISTOGRAM, NoPrice, price, stale_runs
+from engine.analysis.scaling.staleness import HISTOGRAM, NoPrice, price, rounded, stale_runs
 from engine.analysis.scaling.targets import time_text
 from engine.analysis.scaling.time_difference import (
     COMMUNICATED,
@@ -117,7 +116,7 @@ def _sweet_spot(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader:
         if 0 <= place < len(found):
             slow = found[place]
             why = _because(fast, slow, bubbles=bubbles)
-            said += f"; {_are(slow.name)} slower ({time_text(slow.time_s)}) because {why}"
+            said += f"; {_are(slow.name)} slower ({time_text(slow.time_s)}) {why}"
     if level[-1] == len(found) - 1:
         said += f"; more than {found[-1].name} were not tried"
     return f"{said}."
@@ -139,7 +138,7 @@ def _scaling(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Re
     best = max(found, key=lambda size: size.speed_up.mean if size.speed_up else 0.0)
     fast = spent[count_in_words(field, best.count)]
     if fast is not last and not is_unclear(ratio(fast, last, "work")):
-        return f"{said.removesuffix('.')}: with {last.name}, {_because(fast, last, 'work')}."
+        return f"{said.removesuffix('.')}: slower with {last.name} {_because(fast, last, 'work')}."
     lost = _share(last, WAITED) + _share(last, COMMUNICATED)
     if found[-1].count > REFERENCE and lost >= NEAR:
         said = f"{said.removesuffix('.')}; ranks of {last.name} waited and communicated {100 * lost:.0f} % of the time."
@@ -166,7 +165,7 @@ def _contest(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Re
         said = (
             "no clear difference"
             if is_unclear(times)
-            else f"{order[0]} is {_number(times)} times as fast as {order[-1]} because {_because(fast, slow, unit)}"
+            else f"{order[0]} is {_number(times)} times as fast as {order[-1]} {_because(fast, slow, unit)}"
         )
         parts.append(f"with {name}, {said}" if name else said)
     if not parts:
@@ -193,7 +192,7 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
             parts.append(f"unknown{name} ({unknown[name]})")
             continue
         change, harm = found.change, found.direction == (-1 if result.better == "max" else 1)
-        mean, low, high = (_rounded(each, change.high - change.low) for each in (change.mean, change.low, change.high))
+        mean, low, high = (rounded(each, change.high - change.low) for each in (change.mean, change.low, change.high))
         interval = f"{mean}{unit} per update of staleness, 95 % interval {low} to {high}"
         hurts |= harm
         effect = "yes" if harm else "no, it helps" if found.direction else "not measurably"
@@ -215,18 +214,18 @@ _ANSWERS: Mapping[Answer, Callable[[ReadySweep, Sweep, Sequence[RunRow], Reader]
 
 
 def _because(fast: TimeSpent, slow: TimeSpent, unit: str = "", bubbles: Mapping[str, float] | None = None) -> str:
-    """Return what took longer in the slower runs, in words after "because"."""
+    """Return what took longer in the slower runs, in words after what they were; or why that isn't known."""
     if slow.crowded and not fast.crowded:
-        return f"they are oversubscribed ({slow.crowded})"
+        return f"because they are oversubscribed ({slow.crowded})"
     if max(fast.disturbance, slow.disturbance) > slow.disturbed_above:
-        return "of an unknown reason, since other programs disturbed the runs"
+        return "for a reason that is not known, since other programs disturbed the runs"
     if not fast.seconds or not slow.seconds:
-        return "of an unknown reason, since the phases of the ranks were not recorded"
+        return "for a reason that is not known, since the phases of the ranks were not recorded"
     own, theirs = ({word: spent / _amount(each, unit) for word, spent in each.seconds.items()} for each in (fast, slow))
     named = explaining(own, theirs, _cost(slow, unit) - _cost(fast, unit))
     if not named:
-        return "of something that no recorded phase explains"
-    return " and ".join(_clause(word, fast, slow, bubbles or {}) for word in named)
+        return "for a reason that no recorded phase explains"
+    return "because " + " and ".join(_clause(word, fast, slow, bubbles or {}) for word in named)
 
 
 def _clause(word: str, fast: TimeSpent, slow: TimeSpent, bubbles: Mapping[str, float]) -> str:
@@ -262,12 +261,6 @@ def _cost(each: TimeSpent, unit: str) -> float:
 def _number(found: Interval) -> str:
     kind, low, high = "95 % interval " if found.is_known else "range ", f"{found.low:.2g}", f"{found.high:.2g}"
     return f"{found.mean:.2g}" + (f" ({kind}{low} to {high})" if low != high else "")
-
-
-def _rounded(value: float, width: float) -> str:
-    """Return a change with its sign, to two digits of the width of its interval."""
-    digits = 1 - floor(log10(width)) if width > 0 else 3
-    return f"{round(value, digits) or 0.0:+g}"
 
 
 def _and(words: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ bound, and dropped gradients, reduce it.
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import floor, inf, log10
 from typing import Any, Literal, NamedTuple
 
 from engine.analysis.comparability import block_of, mixture
@@ -206,7 +206,8 @@ def price_in_words(found: Price, name: str, runs: Sequence[Stale]) -> str:
     known, change = metric(name), found.change
     unit = unit_of_difference(name)
     if not found.direction:
-        both = f"{change.mean:+.2g}{unit} per update, 95 % interval {change.low:+.2g} to {change.high:+.2g}"
+        each, least, most = (rounded(one, change.high - change.low) for one in (change.mean, change.low, change.high))
+        both = f"{each}{unit} per update, 95 % interval {least} to {most}"
         return f"No significant association of {known.label.lower()} with staleness in {found.basis}: {both}."
     low, high = sorted((abs(change.low), abs(change.high)))
     way = "higher" if found.direction > 0 else "lower"
@@ -216,6 +217,12 @@ def price_in_words(found: Price, name: str, runs: Sequence[Stale]) -> str:
     )
     others = _confounders(runs)
     return f"{said} An association: the runs also differ in {others}, which may explain it." if others else said
+
+
+def rounded(value: float, width: float) -> str:
+    """Return a change with its sign, to two digits of the width of its interval."""
+    digits = max(0, 1 - floor(log10(width))) if width > 0 else 3
+    return f"{round(value, digits) or 0.0:+.{digits}f}"
 
 
 def _confounders(runs: Sequence[Stale]) -> str:

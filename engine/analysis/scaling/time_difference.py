@@ -168,10 +168,11 @@ def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], un
     fast, slow = min(found, key=cost), max(found, key=cost)
     first = goal.before(goal.last()) if goal else ""
     if cost(slow) <= (1 + ALIKE) * cost(fast):
+        every = "Both" if len(found) == 2 else "All"
         return (
-            f"All did about as much per second: {_span(_rate(slow), _rate(fast))} {unit}.{first}"
+            f"{every} did about as much per second: {_span(_rate(slow), _rate(fast))} {unit}.{first}"
             if unit
-            else f"All took about as long: {_span(time_text(fast.time_s), time_text(slow.time_s))}."
+            else f"{every} took about as long: {_span(time_text(fast.time_s), time_text(slow.time_s))}."
         )
     if is_unclear(times := ratio(fast, slow, unit)):
         by_rate = unit and is_work_unequal(found)

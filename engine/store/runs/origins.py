@@ -9,6 +9,8 @@ from typing import Any, Literal
 from engine.store.connection import Connection, Row
 
 Kind = Literal["parallab", "tensorboard", "mlflow"]
+UNKNOWN = "unknown"
+"""The owner of a run whose program did not record one."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Origin:
         """Return the origin as text."""
         where = f" on {self.host}" if self.host else ""
         program = {"parallab": "run", "tensorboard": "TensorBoard's", "mlflow": "MLflow's run"}[self.kind]
-        return f"{program} {self.original_id} of {self.owner}{where}, from {self.file}"
+        whose = "" if self.owner == UNKNOWN else f" of {self.owner}"
+        return f"{program} {self.original_id}{whose}{where}, from {self.file}"
 
 
 class OriginReader:

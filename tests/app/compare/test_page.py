@@ -36,6 +36,7 @@ from engine.analysis.result import reached_most
 from engine.analysis.statistics.intervals import LIMIT
 from engine.filter.tree import metric_written
 from engine.home import Home
+from engine.metrics import LAST_EPISODES
 from engine.recorder import Point
 from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import RunRow
@@ -839,6 +840,15 @@ def test_runs_of_another_program_say_what_each_reached(store: Store, reader: Rea
         store.claims.end(found[-1], "finished", "It ended.", execution_time_s=1.0)
     one, other = reader.runs.some(found)
     assert reached_most({"a": [one], "b": [other]}) == "Last loss: 0.5 (a), 0.25 (b)."
+
+
+def test_a_label_that_says_last_does_not_say_it_twice(ids: list[int], reader: Reader) -> None:
+    one, other = reader.runs.some(ids[:2])
+    name = LAST_EPISODES
+    runs = [
+        replace(run, experiment="batched_reinforce", last={name: value}) for run, value in ((one, 20.0), (other, 90.0))
+    ]
+    assert reached_most({"a": runs[:1], "b": runs[1:]}) == "Mean reward of the last 100 episodes: 90 (b), 20 (a)."
 
 
 def test_other_programs_have_their_unit() -> None:
