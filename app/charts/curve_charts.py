@@ -217,6 +217,7 @@ def with_axes(picture: Picture, name: str, axis: str, log: str, revision: str) -
         yaxis={
             "type": "log" if "y" in log else "linear",
             "rangemode": range_mode(name),
+            **({"title": {"text": axis_title(known.label)}} if known.unit else {}),
         },
         uirevision=revision,
     )

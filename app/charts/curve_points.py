@@ -192,19 +192,24 @@ FULL = 200
 """Points from which a requested smoothing counts in full; a shorter curve is smoothed less, or it would lag visibly."""
 
 
+START = 3
+"""The n-th value of a curve counts for at least START / n of its average."""
+
+
 def smoothed(values: Floats, weight: float) -> Floats:
     """Return the bias-corrected exponential moving average, as in smooth.js: within the range of the values so far;
-    gaps are kept.
+    gaps are kept. It follows the first values closely, or it would lag far above a loss that begins to fall.
     """
     weight **= max(1.0, FULL / max(1, (~np.isnan(values)).sum()))
     found = np.empty(values.shape)
-    mean, norm = 0.0, 0.0
+    mean, norm, seen = 0.0, 0.0, 0
     for place, value in enumerate(values.tolist()):
         if value != value:
             found[place] = np.nan
             continue
         norm = norm * weight + (1 - weight)
-        share = (1 - weight) / norm
+        seen += 1
+        share = max((1 - weight) / norm, min(1.0, START / seen))
         # From the nearer end, so that rounding leaves it between the two
         mean = mean + (value - mean) * share if share < 0.5 else value - (value - mean) * (1 - share)
         found[place] = mean

@@ -203,7 +203,7 @@ def curves(run: Run, reader: Reader) -> None:
                 args=("smooth", SMOOTHING),
                 width=200,
                 help=f"Exponential moving average for noisy curves with more than {FEW} points; the raw line stays "
-                "visible. Short curves are smoothed less, sums and constants never.",
+                "visible. Short curves and the start of each are smoothed less, sums and constants never.",
             )
     found = known.clock(run.config) if known else None
     clock = asdict(found) if found else None

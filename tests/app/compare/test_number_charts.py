@@ -79,6 +79,13 @@ def test_a_short_curve_is_smoothed_less_so_that_it_lags_by_at_most_a_twentieth_o
     assert smoothed((-1.0) ** ramp, 0.9).std() < 0.5
 
 
+@pytest.mark.parametrize("size", [100, 1_000])
+def test_an_average_does_not_begin_far_above_a_loss_that_falls_at_once(size: int) -> None:
+    loss = np.exp(-np.arange(float(size)) / 4)
+    above = smoothed(loss, 0.9) - loss
+    assert (above[:10] <= (1 - loss[:10]) / 3).all()
+
+
 def group(members: int) -> GroupLine:
     values = aligned([[member(np.arange(5.0), np.arange(5.0) + place)] for place in range(members)])
     ids = [10 + place for place in range(members)]

@@ -820,6 +820,8 @@ def test_runs_of_several_experiments_are_named_with_theirs(home: Home, ids: list
     first, second = reader.runs.some(ids[:2])
     mixed = (replace(first, name="seed 0"), replace(second, name="seed 0", experiment="reference"))
     assert list(names(mixed).values()) == [f"{first.id}: Hogwild!, seed 0", f"{second.id}: Reference, seed 0"]
+    telling = (replace(first, name="Does a lock help Hogwild!?"), second)
+    assert names([*telling[:1], mixed[1]])[first.id] == f"{first.id}: Hogwild!, Does a lock help Hogwild!?"
     assert next(iter(names([replace(first, name="seed 0"), second]).values())) == f"{first.id}: seed 0"
 
 
