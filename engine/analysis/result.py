@@ -278,7 +278,8 @@ def not_learned(run: RunRow) -> NotLearned | None:
     if run.counts.get(LOSS, 0) < LEAST_STEPS:
         return None
     if (value := run.last.get("test/accuracy")) is not None:
-        return _judged(Ranked.of("test/accuracy", value), run.best.get("test/accuracy"), _chance_of_accuracy(run))
+        chance = _chance_of_accuracy(run.config)
+        return _judged(Ranked.of("test/accuracy", value), run.best.get("test/accuracy"), chance)
     fall = run.last.get(LOSS_FALL)
     if fall is not None and fall <= 0:
         why = f"the mean training loss of the last {WINDOW} steps is {-fall:.4g} above that of the first {WINDOW}"
@@ -309,14 +310,16 @@ def _of_returns(run: RunRow) -> NotLearned | None:
     )
 
 
-def is_at_chance(run: RunRow, name: str, value: float) -> bool:
-    """Return whether a run reaches a value of a metric without learning anything; False where that isn't known."""
-    return name == "test/accuracy" and value <= _chance_of_accuracy(run).upto
+def is_at_chance(config: Mapping[str, Any], name: str, value: float) -> bool:
+    """Return whether a run with these settings reaches a value of a metric without learning anything; False where that
+    isn't known.
+    """
+    return name == "test/accuracy" and value <= _chance_of_accuracy(config).upto
 
 
-def _chance_of_accuracy(run: RunRow) -> _Chance:
-    data = str(run.config.get("dataset", ""))
-    classes = 2 if run.config.get("model") == "sparse_logistic" else CLASSES
+def _chance_of_accuracy(config: Mapping[str, Any]) -> _Chance:
+    data = str(config.get("dataset", ""))
+    classes = 2 if config.get("model") == "sparse_logistic" else CLASSES
     share, tested = 1 / classes, DATA_SETS[data].test if data in DATA_SETS and classes > 2 else MOST_TESTED
     highest = max(share, MOST_COMMON.get(data, 0.0))
     upto = highest + SIGMAS * sqrt(highest * (1 - highest) / tested)

@@ -19,6 +19,7 @@ from engine.analysis.duel import (
     usual_target,
     verdict,
 )
+from engine.analysis.result import is_at_chance
 from engine.duel.evidence import DuelEvidence, Tried, Tuned, is_missing, tuned
 from engine.duel.spec import Duel
 from engine.metrics import metric, unit_of_difference
@@ -73,7 +74,9 @@ def outcome(found: DuelEvidence) -> DuelOutcome:
     tests: dict[str, dict[int, Sequence[Spent]]] = {
         name: {each.seed: each.tests for each in own if each.value is not None} for name, own in judged.items()
     }
-    target = duel.target if duel.target is not None else usual_target(tests, duel.budget.amount, better)
+    target = usual_target(tests, duel.budget.amount, better) if duel.target is None else duel.target
+    if duel.target is None and target is not None and is_at_chance(duel.shared, duel.metric, target):
+        target = None  # a strategy learned nothing, and reaching that says nothing of the others
     with_failed = {
         name: tests[name] | {each.seed: each.tests for each in own if each.failed} for name, own in judged.items()
     }

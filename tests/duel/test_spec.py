@@ -1,5 +1,6 @@
 """What makes a duel, what is refused with a sentence, and how its runs come to be."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -324,3 +325,12 @@ def _with_a_failed_seed(home: Home, strategy: int) -> DuelEvidence:
     one = labs.gathered(home, duel_id).of("judging", strategy)[2]
     assert one.run
     return labs.drive(home, duel_id, "judging", ends={one.run.id: "failed"})
+
+
+def test_no_target_is_taken_that_a_strategy_reaches_without_learning(home: Home) -> None:
+    def lost(name: str, rate: float, seed: int, share: float) -> float:
+        return 12.5 if name == "Parameter server" else labs.usual(name, rate, seed, share)
+
+    found = labs.whole(home, "hogwild", "parameter_server", amount=4, reaches=lost)
+    assert outcome(found).target is None
+    assert outcome(replace(found, duel=replace(found.duel, target=12.5))).target == 12.5

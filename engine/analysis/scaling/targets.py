@@ -113,7 +113,7 @@ def usual_target(runs: Sequence[RunRow], name: str) -> float | None:
         for run in runs
         if run.status == "finished"
         and (value := run.best.get(name, run.last.get(name))) is not None
-        and not is_at_chance(run, name, value)
+        and not is_at_chance(run.config, name, value)
     ]
     if not known:
         return None
