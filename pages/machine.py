@@ -48,7 +48,7 @@ def page() -> None:
                 panels.runner(reader)
             with st.container():
                 st.header("Storage", anchor=False)
-                panels.room(Home.find())
+                panels.room(reader, Home.find())
     components.pulse(token, of_machine=True, every_ms=EVERY_MS)
 
 

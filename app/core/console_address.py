@@ -58,6 +58,11 @@ class ConsoleAddress:
         return cls(*found, answering(_names(environment)), _path(environment))
 
     @property
+    def url(self) -> str:
+        """The URL to open in a browser, where no proxy is in between."""
+        return f"http://{f'[{self.address}]' if ':' in self.address else self.address}:{self.port}{self.base}"
+
+    @property
     def is_near(self) -> bool:
         """Return whether only this machine can connect."""
         return is_loopback(self.address) and set(self.hosts) <= set(LOOPBACK)

@@ -15,12 +15,13 @@ import psutil
 import streamlit as st
 
 from app.charts.plotly_figures import look
-from app.core.caches import is_silent
+from app.core.caches import VersionedCache, is_silent
 from app.core.formatting import moment, now, size
 from app.ui import components, widgets
 from app.ui.html import as_text, bar, run_link, stacked, table, when
 from app.ui.run_state import waiting
 from engine.home import Home
+from engine.runner.runner import folder_bytes
 from engine.store import Reader
 from engine.store.curve_records import MachineSample
 from engine.store.records import ProcessIdentity, Run
@@ -28,6 +29,7 @@ from engine.system import cpu_use
 from engine.system.machine import Machine, storage
 from engine.system.processes import is_alive, session_members
 from engine.system.runner_process import lives
+from engine.upkeep.backups import backups
 
 IN_USE_MB, IN_USE_PERCENT = 1_024.0, 10.0
 """A GPU that no run holds and that exceeds one of these is in use by another program."""
@@ -132,14 +134,22 @@ def runner(reader: Reader) -> None:
     )
 
 
-def room(home: Home) -> None:
-    """Show free disk space, the size of the store, and the folders."""
+_ASIDE: VersionedCache[int] = VersionedCache()
+ASIDE_FRESH_S = 60.0
+
+
+def room(reader: Reader, home: Home) -> None:
+    """Show free disk space, and the sizes of the store and the folders."""
+    aside = _ASIDE.get(home, time.monotonic() // ASIDE_FRESH_S, lambda: folder_bytes(home.aside))
     found = storage(home)
     widgets.show_facts(
         [
             ("Free disk space (home)", f"{size(found.disk_free)} of {size(found.disk_total)}"),
             ("Store", size(found.store)),
             ("Write-ahead log", size(found.write_ahead_log)),
+            ("Run folders", size(reader.quotas.folder_bytes())),
+            ("Backups", size(sum(backup.size for backup in backups(home)))),
+            ("Set aside", size(aside)),
             ("Home", str(home.path)),
             ("Data sets", str(home.data) + ("" if found.has_data else " (does not exist yet)")),
             ("Free disk space (data sets)", size(found.data_free)),

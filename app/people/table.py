@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from time import monotonic
 
 import streamlit as st
 
-from app.core.caches import VersionedCache
 from app.core.formatting import size
 from app.people.account import ways
 from app.people.dialogs import ask_disable, ask_email, ask_password, ask_quotas
@@ -19,13 +17,10 @@ from engine.access.quotas import BOUNDS, Value
 from engine.access.rules import ROLES, Role
 from engine.home import Home
 from engine.queue.forecast import limits_of
-from engine.runner.runner import disk_use
 from engine.store import Person, Reader, Store
 from engine.store.access.quotas import Holding
 
 COLOURS: dict[Role, Colour] = {"viewer": "gray", "member": "blue", "admin": "violet"}
-DISK_FRESH_S = 60.0
-_DISK: VersionedCache[Mapping[str, int]] = VersionedCache()
 NAMED, LEAST_BYTES = 20, 100_000
 _ASKS = "people.asks"
 _DONE = "people.done"
@@ -43,9 +38,8 @@ class Known:
 
 
 def disk(reader: Reader) -> Mapping[str, int]:
-    """Return the bytes of each owner's folders, cached for a minute across sessions."""
-    home = Home.find()
-    return _DISK.get(home, monotonic() // DISK_FRESH_S, lambda: disk_use(home, reader.quotas.owner_of_each()))
+    """Return the bytes of each owner's runs, by which quotas are checked: folders, points and texts in the store."""
+    return {held.person: held.disk_bytes for held in reader.quotas.all_held()}
 
 
 def open_asked() -> None:

@@ -54,7 +54,7 @@ async def _supervised() -> AsyncIterator[None]:
 
 
 async def _configure_sockets() -> None:
-    """Once the server listens, set TCP_NODELAY, and exit if the address is not allowed.
+    """Once the server listens, set TCP_NODELAY, say where it is, and exit if the address is not allowed.
 
     A server started directly (uvicorn with a host) was not checked before.
     """
@@ -65,6 +65,7 @@ async def _configure_sockets() -> None:
             if reason := await run_in_threadpool(refusal, replace(ConsoleAddress(), address=address)):
                 print(reason, file=sys.stderr, flush=True)
                 raise SystemExit(REFUSED)
+        print(f"Parallab is on {ConsoleAddress.of().url}", flush=True)
 
 
 async def _watch(home: Home) -> None:

@@ -21,15 +21,22 @@ REGISTER_S = 10.0
 
 
 @command("serve", json_help="Print JSON when the runner stops.")
-def serve_command() -> None:
+def serve_command(
+    unless_running: bool = option("End without an error if a runner is running, as of another program's start."),
+) -> None:
     """Run the store's runner in the foreground: start queued runs and supervise them.
 
     Ctrl-C or SIGTERM stops the runner but not its runs; the next runner takes them over. A store has one runner; a
     second one exits with code 4. The console, run and submit start one in the background if none is running.
     """
-    from engine.runner.runner import serve  # imports NumPy and more
+    from engine.runner.runner import AlreadyServed, serve  # imports NumPy and more
 
-    serve(Home.find())
+    try:
+        serve(Home.find())
+    except AlreadyServed:
+        if not unless_running:
+            raise
+        click.echo("Another program has just started a runner; this one is not needed.")
     if wants_json():
         print_json({"stopped": True})
 

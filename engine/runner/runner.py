@@ -8,9 +8,8 @@ import logging
 import os
 import signal
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -76,16 +75,6 @@ def folder_bytes(folder: Path) -> int:
     return sum(_sizes(folder))
 
 
-def disk_use(home: Home, owners: Mapping[int, str]) -> dict[str, int]:
-    """Return the bytes of each owner's run folders, without orphan folders; points in the store are not counted."""
-    used: Counter[str] = Counter()
-    with suppress(FileNotFoundError), os.scandir(home.run_folder(0).parent) as folders:
-        for folder in folders:
-            if folder.name.isdecimal() and (owner := owners.get(int(folder.name))) is not None:
-                used[owner] += folder_bytes(Path(folder.path))
-    return dict(used)
-
-
 def _sizes(folder: str | Path) -> Iterator[int]:
     try:
         entries = list(os.scandir(folder))
@@ -121,6 +110,10 @@ TAKE_S = 2.0
 """Time to try to take the lock before checking its holder: `is_running` also holds it briefly."""
 
 
+class AlreadyServed(RunnerError):
+    """Another runner serves the home."""
+
+
 def serve(home: Home) -> None:
     """Serve `home` until a stop request; raises RunnerError if another runner is running, StoreError, ConfigError for
     an invalid setting.
@@ -152,7 +145,7 @@ def taken(home: Home) -> AbstractContextManager[object]:
             return lock.acquire(timeout=TAKE_S)
         except Timeout:
             if is_served(home):
-                raise RunnerError(
+                raise AlreadyServed(
                     f"A runner is already running for {home.path}{_holder(home)}. Launch runs, or stop it with the "
                     "stop command."
                 ) from None

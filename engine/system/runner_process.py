@@ -78,7 +78,7 @@ def ensure_running(home: Home) -> bool:
     refuse_beside_foreign_runs(home)
     with home.runner_log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "engine", "serve"],
+            [sys.executable, "-m", "engine", "serve", "--unless-running"],
             cwd=ROOT,
             env=os.environ | {"PARALLAB_HOME": str(home.path)},
             start_new_session=True,

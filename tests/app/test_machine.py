@@ -14,10 +14,12 @@ from streamlit.testing.v1 import AppTest
 from app.core.formatting import now, size
 from app.machine.panels import OtherPrograms, hour, kinds
 from engine.home import Home
+from engine.runner.runner import Usage
 from engine.store import Demand, Launch, MachineSample, ProcessIdentity, Reader, Store, SweepLaunch
 from engine.store.records import Status
 from engine.system.machine import Gpu, Machine
 from engine.system.processes import identity, me
+from engine.upkeep.backups import back_up
 from tests.app.browsing import Client
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
@@ -312,3 +314,16 @@ class Busy:
 
     def busiest(self, holders: object, runner: object) -> list[tuple[str, float]]:
         return [("make <b>", 1.5), ("chromium", 1.0)]
+
+
+def test_storage_has_the_sizes_of_folders_that_grow(home: Home, store: Store, machine: None) -> None:
+    run_id = store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(1, 0, 1, 1)))
+    home.run_folder(run_id).mkdir(parents=True)
+    (home.run_folder(run_id) / "checkpoint.pt").write_bytes(bytes(2_500_000))
+    assert Usage().look(store) == 1
+    made = back_up(home, by="Ada")
+    home.aside.mkdir()
+    (home.aside / "old.db").write_bytes(b"x" * 1_300_000)
+    shown = " ".join(re.sub("<[^>]+>", " ", html(opened("machine"))).split())
+    for label, words in (("Run folders", "2.5 MB"), ("Backups", size(made.size)), ("Set aside", "1.3 MB")):
+        assert f"{label} {words}" in shown

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.core.formatting import size
 from app.core.visitor import COOKIE
 from app.people.account import in_words
 from app.people.audit_log import PAGE, AuditQuery, _table
@@ -20,7 +21,7 @@ from engine.commands.accounts import change_password
 from engine.commands.accounts import sign_in as by_password
 from engine.errors import Forbidden, SignInRefused
 from engine.home import Home
-from engine.runner.runner import disk_use
+from engine.runner.runner import Usage
 from engine.store import Reader, Store
 from engine.store.access.sign_ins import key_of
 from engine.transfer.tables import as_csv
@@ -71,12 +72,13 @@ def test_it_says_what_each_holds_and_when_they_were_seen(accounts: Home, monkeyp
         basic.drive(store, accounts, first, "running")
     (accounts.run_folder(first) / "checkpoint").write_bytes(b"x" * 5_000_000)
     accounts.run_folder(999).mkdir()
-    with Reader.open(accounts) as reader:
-        assert disk_use(accounts, reader.quotas.owner_of_each()).keys() == {"mo"}
+    with Store.open(accounts) as store:
+        assert Usage().look(store) == 2
+        bytes_ = {held.person: held.disk_bytes for held in store.read.quotas.all_held()}["mo"]
     sign_in(accounts, monkeypatch, "ada")
     shown = html(opened("people"))
     assert "2 runs, 1 running, 1 queued" in shown
-    assert "5.0 MB on disk" in shown
+    assert bytes_ > 5_000_000 and f"{size(bytes_)} on disk" in shown, "the figure of quotas and limits"
     assert shown.count("no request yet") == 3
 
 

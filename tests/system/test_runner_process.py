@@ -9,8 +9,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 from filelock import FileLock
 
+from engine.cli import main
 from engine.errors import RunnerError
 from engine.home import Home
 from engine.runner.runner import taken
@@ -115,3 +117,17 @@ def test_a_new_runner_gives_way_to_one_that_was_just_starting(home: Home, monkey
         taken(home),
     ):
         pass
+
+
+def test_the_second_of_two_that_start_a_runner_logs_no_error(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.runner.runner.TAKE_S", 0.02)
+    monkeypatch.setattr("engine.runner.runner.log_to_stdout", lambda: None)
+    register(home, me())
+    with held(home, then=lambda: None):
+        asked = CliRunner().invoke(main, ["serve", "--unless-running"], prog_name="python -m engine")
+        by_hand = CliRunner().invoke(main, ["serve"], prog_name="python -m engine")
+    assert (asked.exit_code, asked.output) == (
+        0,
+        "Another program has just started a runner; this one is not needed.\n",
+    )
+    assert by_hand.exit_code == 4 and "already running" in by_hand.output

@@ -111,9 +111,9 @@ class QuotaReader:
         """
         return {row["name"]: row["at"] for row in self.db.rows(_SEEN)}
 
-    def owner_of_each(self) -> dict[int, str]:
-        """Return the owner of each run."""
-        return {row["id"]: row["owner"] for row in self.db.rows("SELECT id, owner FROM runs")}
+    def folder_bytes(self) -> int:
+        """Return the bytes of all runs' folders, as the runner last measured them."""
+        return int(self.db.rows("SELECT coalesce(sum(file_bytes), 0) FROM disk")[0][0])
 
     def _held(self, person: str | None) -> dict[str, Held]:
         found = {row["owner"]: _as_held(row) for row in self.db.rows(_RUNS, [person])}
