@@ -155,8 +155,9 @@ def _form(reader: Reader, who: str, channels: Mapping[str, Channel]) -> None:
         say_trouble(FORM)
         st.caption("One notification per sweep or duel when all its runs have ended, and one at the first failure.")
 
-        def add() -> None:
-            give(lambda store: store.subscriptions.add(channel.name, address, owner=who, ends=ends, reach=reach), FORM)
+        def add() -> None:  # an address that was typed just before the click is not yet in the script's variable
+            typed = st.session_state.get(f"notify.address.{channel.name}", address)
+            give(lambda store: store.subscriptions.add(channel.name, typed, owner=who, ends=ends, reach=reach), FORM)
 
         st.button("Add subscription", type="primary", key="notify.add", on_click=add)
 

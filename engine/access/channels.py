@@ -60,6 +60,8 @@ class Channel:
             if wanted:
                 _refuse(f"The channel '{self.name}' takes no address. Omit it.")
             return ""
+        if not wanted and (self.takes == "text" or account is None):
+            _refuse(f"Enter {self.asks or 'an e-mail address'}.")
         if self.takes == "text":
             if not re.fullmatch(rf"[\w.+@#-]{{1,{LONGEST}}}", wanted, re.ASCII):
                 _refuse(f"{self.asks} must consist of ASCII letters, digits and the signs . + @ # _ -. Correct it.")

@@ -146,12 +146,12 @@ def lost_runs(home: Home, reader: Reader) -> list[Run]:
 def lose(store: Store, run: Run, cause: str, home: Home | None = None) -> None:
     """End a run as lost, and queue an automatic retry if allowed; `home` has its folder (default: the store's home)."""
     cause = _by_restore(store, run) or cause
-    resumes = _can_resume(store, run, home or store.db.home)
+    resumes = can_resume(store, run, home or store.db.home)
     cure = ""
     if run.terms.max_retries and run.attempt >= run.terms.max_retries:
         cure = f" All {run.terms.max_retries} retries are used up."
     elif not run.terms.max_retries:
-        cure = " Resume it from its last checkpoint, or retry it." if resumes else " Retry it."
+        cure = f" {cure_of_loss(resumes)}"
     if next_id := store.claims.lose(run.id, f"{cause}{cure}", resumes=resumes):
         log.info("run %d was lost and is retried as run %d", run.id, next_id)
 
@@ -168,7 +168,13 @@ def _by_restore(store: Store, run: Run) -> str:
     )
 
 
-def _can_resume(store: Store, run: Run, home: Home) -> bool:
+def cure_of_loss(resumes: bool) -> str:
+    """Return what to do about a lost run, which `resumes` or not."""
+    return "Resume it from its last checkpoint, or retry it." if resumes else "Retry it."
+
+
+def can_resume(store: Store, run: Run, home: Home) -> bool:
+    """Return whether a run has a checkpoint in its folder from which another one can continue."""
     try:
         if not experiment(run.experiment).resumable or seeding.why_not_resumable(run.seeding):
             return False

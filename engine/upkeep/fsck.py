@@ -12,7 +12,7 @@ from engine.store import Reader, Run, Store
 from engine.store.curves.ingest import unfinished
 from engine.store.maintenance import integrity
 from engine.system.run_files import aside_of
-from engine.system.runner_process import is_running, lost_runs
+from engine.system.runner_process import can_resume, cure_of_loss, is_running, lost_runs
 from engine.transfer.import_process import clear_killed, is_importing
 from engine.upkeep.leftovers import Kind, Leftover, clean, leftovers
 
@@ -188,7 +188,7 @@ def _lose(home: Home, run: Run) -> None:
             store.claims.end(
                 run.id,
                 "lost",
-                "fsck found its worker gone. Recorded data is kept. Launch it again.",
+                "fsck found its worker gone. Recorded data is kept. " + cure_of_loss(can_resume(store, run, home)),
                 who="fsck",
             )
 

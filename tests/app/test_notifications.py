@@ -84,6 +84,15 @@ def test_an_address_is_asked_for_where_a_channel_takes_one(home: Home) -> None:
     assert [each.title for each in subscriptions(home)] == ["email ada@lab.org"]
 
 
+def test_an_address_typed_just_before_the_click_counts_and_an_empty_field_says_to_enter_one(home: Home) -> None:
+    test = page().selectbox(key="notify.channel").set_value("email").run()
+    test = press(test, "notify.add")
+    assert "Enter an e-mail address." in said(test).replace("\\", "")
+    test.text_input(key="notify.address.email").set_value("ada@lab.org")
+    press(test, "notify.add")
+    assert [each.title for each in subscriptions(home)] == ["email ada@lab.org"]
+
+
 def test_a_lab_without_channels_says_who_defines_them_and_an_invalid_file_why(home: Home) -> None:
     home.notices.write_text("")
     assert "This lab has no channels. An admin defines them" in said(page()).replace("\\", "")

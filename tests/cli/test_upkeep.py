@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from engine.doctor import Finding
 from engine.home import Home
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
@@ -64,3 +65,31 @@ def test_gc_says_before_what_it_would_do(home: Home, parallab: Parallab, store: 
     with Reader.open(home) as reader:
         assert reader.runs.count() == 0
     assert "no run is old enough" in parallab("gc", "--thin-after-days", "0").stdout
+
+
+def test_a_restore_names_the_queued_runs_how_to_stop_them_and_what_is_missing(
+    parallab: Parallab, home: Home, store: Store, queued: Callable[..., int]
+) -> None:
+    waiting = queued()
+    made = json.loads(parallab("backup", "--json").stdout)
+    store.close()
+    said = parallab("restore", made["path"]).stdout
+    assert "The next runner starts 1 queued run." in said
+    assert f"python -m engine hold {waiting}\n    python -m engine cancel {waiting}\n" in said
+    assert "Not in a backup: logs and checkpoints (runs/" in said and "limits.json" in said
+    assert parallab("hold", str(waiting)).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [
+        ("permissions", "This machine can execute runs, but other users can read files of the lab: see permissions."),
+        ("home", "This machine cannot execute runs yet."),
+    ],
+)
+def test_the_doctor_says_that_runs_are_stopped_only_by_what_stops_them(
+    parallab: Parallab, monkeypatch: pytest.MonkeyPatch, failing: str, said: str
+) -> None:
+    monkeypatch.setattr("engine.doctor.examine", lambda home: [Finding(failing, "fail", "It is so.")])
+    done = parallab("doctor")
+    assert done.returncode == 1 and done.stdout.endswith(f"{said}\n")

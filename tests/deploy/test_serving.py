@@ -293,3 +293,9 @@ def test_every_address_of_ours_that_a_browser_gets_is_made_for_the_path() -> Non
             ),
         )
     )
+
+
+def test_the_console_names_itself_and_its_url_not_streamlit() -> None:
+    assert "hideWelcomeMessage = true" in (ROOT / ".streamlit" / "config.toml").read_text()
+    assert ConsoleAddress("127.0.0.1", 8502, base="/lab").url == "http://127.0.0.1:8502/lab"
+    assert ConsoleAddress("::1").url == "http://[::1]:8501"

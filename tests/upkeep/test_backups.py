@@ -293,6 +293,16 @@ def test_a_checkpoint_that_the_restored_store_has_no_points_for_is_not_resumed(
         resume(home, run_id, owner="ada")
 
 
+def test_a_lost_run_with_a_checkpoint_is_to_be_resumed_first(home: Home, store: Store, running: Running) -> None:
+    run_id, other = running(experiment="reference"), running(experiment="reference")
+    for each in (run_id, other):
+        store.worker.write(each, [RankBatch(0, [Point("train/loss", 2, 0.5, 0.1)], last_step=2)])
+    lay(home.run_folder(run_id), 2, run=store.read.runs.one(run_id).uid, steps={0: 2})
+    for each, cure in ((run_id, "Resume it from its last checkpoint, or retry it."), (other, "Retry it.")):
+        lose(store, store.read.runs.one(each), "It is gone.")
+        assert store.read.runs.one(each).cause == f"It is gone. {cure}"
+
+
 def test_a_backup_with_a_changed_byte_a_lost_checksum_or_another_program_is_refused(
     home: Home, store: Store, tmp_path: Path
 ) -> None:
