@@ -339,11 +339,11 @@ def groups_frame(groups: Sequence[GroupLine], axis: str) -> pd.DataFrame:
             {
                 "group": group.name,
                 axis: group.values.x,
+                "n": group.line.count,
                 "value": group.line.centre,
                 "low": group.line.low,
                 "high": group.line.high,
                 "band": group.line.method,
-                "n": group.line.count,
             }
         )[group.line.count > 0]
         for group in groups

@@ -78,11 +78,9 @@ def names_of(runs: Sequence[RunRow]) -> dict[int, str]:
     its experiment where several stand together.
     """
     fields, several = telling(runs), len({run.experiment for run in runs}) > 1
-    said = [run.name or _differences(run, fields) or title_of(run) for run in runs]
+    said = _shortened([run.name or _differences(run, fields) or title_of(run) for run in runs])
     kinds = [experiment_title(run.experiment) if several else "" for run in runs]
-    said = _shortened(
-        [text if text.startswith(kind) else f"{kind}, {text}" for kind, text in zip(kinds, said, strict=True)]
-    )
+    said = [text if kind in text else f"{kind}, {text}" for kind, text in zip(kinds, said, strict=True)]
     return {run.id: f"{run.id}: {text}" for run, text in zip(runs, said, strict=True)}
 
 

@@ -820,8 +820,10 @@ def test_runs_of_several_experiments_are_named_with_theirs(home: Home, ids: list
     first, second = reader.runs.some(ids[:2])
     mixed = (replace(first, name="seed 0"), replace(second, name="seed 0", experiment="reference"))
     assert list(names(mixed).values()) == [f"{first.id}: Hogwild!, seed 0", f"{second.id}: Reference, seed 0"]
-    telling = (replace(first, name="Does a lock help Hogwild!?"), second)
-    assert names([*telling[:1], mixed[1]])[first.id] == f"{first.id}: Hogwild!, Does a lock help Hogwild!?"
+    asks = replace(first, name="Does a lock help Hogwild!?")
+    assert names([asks, mixed[1]])[first.id] == f"{first.id}: Does a lock help Hogwild!?"
+    cut = names([replace(asks, name=f"{'Which one? ' * 4} Hogwild! {'Or that? ' * 4}"), mixed[1]])[first.id]
+    assert cut.startswith(f"{first.id}: Hogwild!, Which one?") and "…" in cut
     assert next(iter(names([replace(first, name="seed 0"), second]).values())) == f"{first.id}: seed 0"
 
 
