@@ -75,7 +75,9 @@ def restore_command(
     kept = f"The previous store is in {done.aside}{more if done.folders else ''}."
     said = [f"Restored {file.name}: {counted(done.runs, 'run')}. {kept}"]
     if done.lost:
-        said.append(f"Lost, as they were active when the backup was made: runs {_ids(done.lost)}.")
+        said.append(
+            f"Lost, as they were active when the backup was made: {counted(len(done.lost), 'run')} ({_ids(done.lost)})."
+        )
     if done.queued:
         ids = " ".join(map(str, done.queued))
         said += [
