@@ -54,7 +54,7 @@ counts.
 """
 AXES = {"Step": "steps", "Passes": "passes", "Time": "times_s"}
 """The choices of a curve's axis, and where the store has what is plotted then."""
-EACH_KIND = ("run", "run of many points", "run, Pipeline", "compare", "scaling", "sweep")
+EACH_KIND = ("run", "run of many points", "compare")
 """Places that together have each way from a choice to a chart: in the browser, by a request, by a script run."""
 Chart = dict[str, Any]
 Recorded = dict[str, dict[str, list[list[float]]]]
