@@ -15,9 +15,8 @@ from engine.launch_options import LaunchOptions
 from engine.store import Launch, Reader, Store, SweepLaunch
 from engine.store.queue.cluster_jobs import JobState
 from engine.sweep.launch import launch_sweep
+from tests.app.reading import html, opened, said
 from tests.app.runs.drawn_table import rows_of
-from tests.app.test_pages import opened
-from tests.app.test_sweeps import html, words
 from tests.labs import basic, clusters
 from tests.stand_in import worker
 
@@ -49,10 +48,10 @@ def test_a_run_is_launched_on_a_cluster_with_some_nodes(home: Home, reader: Read
     assert test.button_group(key="launch.target").options == ["This machine", "lab"]
     assert "launch.nodes" not in keys(test) and "Estimated start" in html(test)
     test.button_group(key="launch.target").set_value("lab").run()
-    assert "no job of this lab waits or runs there now" in words(test) and "Estimated start" not in html(test)
+    assert "no job of this lab waits or runs there now" in said(test) and "Estimated start" not in html(test)
     assert "launch.oversubscribe" not in keys(test) and "CPU (nodes of lab)" in html(test)
     test.number_input(key="launch.nodes").set_value(2).run()
-    assert "Options: on lab, 2 nodes." in words(test)
+    assert "Options: on lab, 2 nodes." in said(test)
     test.button(key="launch").click().run()
     assert reader.runs.one(1).terms == LaunchOptions(target="lab", nodes=2)
 
@@ -61,7 +60,7 @@ def test_nodes_are_asked_for_only_where_a_cluster_has_several(home: Home) -> Non
     clusters.write(home, nodes=1)
     test = form()
     test.button_group(key="launch.target").set_value("lab").run()
-    assert "launch.nodes" not in keys(test) and "Slurm decides when it starts" in words(test)
+    assert "launch.nodes" not in keys(test) and "Slurm decides when it starts" in said(test)
 
 
 def test_a_wrong_clusters_file_is_explained_before_the_launch(home: Home) -> None:
@@ -91,7 +90,7 @@ def test_each_run_of_a_sweep_runs_on_the_cluster(home: Home, reader: Reader) -> 
     test = form()
     test.button_group(key="launch.target").set_value("lab")
     test.toggle(key="sweep.on.hogwild").set_value(True).run()
-    assert "Slurm decides when they start" in words(test) and "Estimated finish" not in html(test)
+    assert "Slurm decides when they start" in said(test) and "Estimated finish" not in html(test)
     test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 2").run()
     test.button(key="launch").click().run()
     assert [run.target for run in reader.runs.find()] == ["lab", "lab"]
@@ -102,7 +101,7 @@ def test_a_duel_runs_on_the_cluster(home: Home, reader: Reader) -> None:
     test = form("duel")
     assert "Total run time" in html(test)
     test.button_group(key="launch.target").set_value("lab").run()
-    assert "Slurm decides when they start" in words(test) and "Total run time" not in html(test)
+    assert "Slurm decides when they start" in said(test) and "Total run time" not in html(test)
     test.button(key="duel.launch").click().run()
     assert not test.exception
     assert reader.runs.one(1).terms == LaunchOptions(max_retries=2, target="lab")
@@ -117,7 +116,7 @@ def test_a_clone_keeps_where_to_run(home: Home, store: Store) -> None:
         assert not page.exception
         assert page.session_state["launch.target"] == target
     test = form(experiment="hogwild", preset="quick", clone=str(there), on="gone")
-    assert "Cluster gone is not in this lab's clusters.toml" in words(test)
+    assert "Cluster gone is not in this lab's clusters.toml" in said(test)
     assert test.session_state["launch.target"] == ""
 
 
@@ -125,11 +124,11 @@ def test_a_waiting_run_says_what_slurm_says_and_has_no_estimated_start(home: Hom
     clusters.write(home)
     run_id, other = clusters.queued(home, nodes=2), clusters.queued(home)
     query = {"run": str(run_id)}
-    assert "To be submitted to lab." in words(opened("run", query))
+    assert "To be submitted to lab." in said(opened("run", query))
     clusters.submitted(store, run_id)
     test = opened("run", query)
-    assert "Waits on lab: Resources (no free nodes)." in words(test) and "Expected" not in words(test)
-    assert "on lab, 2 nodes" in words(test)
+    assert "Waits on lab: Resources (no free nodes)." in said(test) and "Expected" not in said(test)
+    assert "on lab, 2 nodes" in said(test)
     assert f"{100 + run_id}: PENDING, Resources (no free nodes)" in html(test)
     notes = {row["key"]: row["Status"]["note"] for row in rows_of(opened("runs"))}
     assert notes == {
@@ -171,7 +170,7 @@ def test_a_sweep_on_a_cluster_has_no_estimated_finish(home: Home) -> None:
     clusters.write(home)
     sweep_id = launch_sweep(home, SweepLaunch(Launch("hogwild", {}, "Ada", terms=clusters.ON_IT), {"trainers": [1, 2]}))
     test = opened("sweep", {"sweep": str(sweep_id)})
-    assert "2 runs left, on lab." in words(test) and "Runs on" in html(test)
+    assert "2 runs left, on lab." in said(test) and "Runs on" in html(test)
 
 
 def test_runs_are_filtered_listed_and_grouped_by_where_they_run(home: Home, store: Store, reader: Reader) -> None:

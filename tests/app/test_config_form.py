@@ -18,8 +18,8 @@ from engine.home import Home
 from engine.registry import experiment, experiments
 from engine.store import Launch, Store
 from engine.system.machine import Gpu, Machine, demand, machine
+from tests.app.reading import opened
 from tests.app.runs.drawn_table import tick
-from tests.app.test_pages import opened
 
 TWO_CORES = Machine(2, (), "a CPU", 8.0)
 

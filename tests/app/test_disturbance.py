@@ -25,9 +25,9 @@ from engine.commands.lab_settings import change_limits
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
+from tests.app.reading import all_words, opened
 from tests.app.runs.drawn_table import rows_of
-from tests.app.test_pages import opened
-from tests.app.test_scaling import end, hogwild, view, words
+from tests.app.test_scaling import end, hogwild, view
 
 
 def disturb(home: Home, run_id: int, percent: float, slower: float = 1.0) -> None:
@@ -50,22 +50,22 @@ def test_a_disturbed_run_is_flagged_on_its_page_in_the_table_and_in_its_cell(hom
     disturb(home, one, 31.4)
     disturb(home, other, 4.9)
     caveat = "Other programs disturbed this run: the number depends on how its ranks ran at the same time."
-    assert caveat not in words(opened("run", {"run": str(one)})), "its sentence has no number"
+    assert caveat not in all_words(opened("run", {"run": str(one)})), "its sentence has no number"
     with Store.open(home) as store:
         for run_id in (one, other):
             store.worker.write(run_id, [RankBatch(0, [Point("perf/overwritten_updates", 8, 0.5, 8.0)])])
     shown = opened("run", {"run": str(one)})
-    assert "disturbed 31 %" in words(shown)
-    assert "stress 0.61 cores" in words(shown)
-    assert caveat in words(shown)
-    assert "disturbed" not in words(opened("run", {"run": str(other)}))
+    assert "disturbed 31 %" in all_words(shown)
+    assert "stress 0.61 cores" in all_words(shown)
+    assert caveat in all_words(shown)
+    assert "disturbed" not in all_words(opened("run", {"run": str(other)}))
     with Reader.open(home) as reader:
         row, calm = run_rows([reader.runs.entry(each) for each in (one, other)])
         facts = grid.RowFacts({}, {}, {})
         assert grid._state(row, facts)["note"] == "disturbed 31 %"
         assert grid._hover(row, facts) == "Other programs took 31 % of its CPU time: its times are not reliable."
         assert grid._state(calm, facts)["note"] == ""
-    page = words(view(sweep_id, "Results"))
+    page = all_words(view(sweep_id, "Results"))
     assert "disturbed 31 %" in page and f"Run {one} was disturbed" in page
     assert "disturbed 4.9" not in page
 
@@ -82,9 +82,9 @@ def test_a_run_that_did_not_learn_is_flagged_wherever_it_is_compared(home: Home)
     assert (grid._state(row, facts)["note"], grid._state(other, facts)["note"]) == ("did not learn", "")
     sentence = "test accuracy 10.00 % is chance for 10 classes."
     assert grid._hover(row, facts).startswith(f"Did not learn: {sentence} Other programs took 31 %")
-    assert f"Did not learn: {sentence}" in words(opened("run", {"run": str(bad)}))
+    assert f"Did not learn: {sentence}" in all_words(opened("run", {"run": str(bad)}))
     for page in (view(sweep_id, "Results"), opened("compare", {"runs": f"{bad - 1}-{bad}"})):
-        assert f"Run {bad} did not learn: {sentence}" in words(page)
+        assert f"Run {bad} did not learn: {sentence}" in all_words(page)
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM runs WHERE id = ?", [bad - 1])
     (fold,) = [row for row in rows_of(opened("runs", {})) if row["key"] == f"sweep-{sweep_id}"]
@@ -102,9 +102,9 @@ def test_the_threshold_of_the_lab_decides_everywhere_which_runs_are_disturbed(ho
     with Reader.open(home) as reader:
         assert disturbed(reader, [one, other]) == {one, other}
     change_limits(home, {}, by="Ada", disturbed_above_percent=20)
-    assert "disturbed 31 %" in words(opened("run", {"run": str(one)}))
-    assert "disturbed" not in words(opened("run", {"run": str(other)}))
-    page = words(view(sweep_id, "Results"))
+    assert "disturbed 31 %" in all_words(opened("run", {"run": str(one)}))
+    assert "disturbed" not in all_words(opened("run", {"run": str(other)}))
+    page = all_words(view(sweep_id, "Results"))
     assert f"Run {one} was disturbed: other programs or the host took more than 20 % of its CPU" in page
     with Reader.open(home) as reader:
         assert disturbed(reader, [one, other]) == {one}
@@ -127,28 +127,28 @@ def test_means_leave_a_disturbed_time_out_and_draw_it_as_a_cross_but_never_an_ac
     cross = figure.data[-1]
     assert (cross.marker.symbol, list(cross.x), list(cross.y)) == ("x-thin-open", [2], [stray.y])
     assert list(cross.customdata[0]) == [one, "31 %"] and len(colours) == len(figure.data)
-    rows = words(view(sweep_id, "Results"))
+    rows = all_words(view(sweep_id, "Results"))
     assert "1 of 2" in rows, "the mean of 2 trainers is over one run"
-    whole = words(view(sweep_id, "Results", disturbed="true"))
+    whole = all_words(view(sweep_id, "Results", disturbed="true"))
     assert "1 of 2" not in whole and "was disturbed" not in whole
 
 
 def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_included(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2]}, 2)
-    assert "Fastest" in (shown := words(view(sweep_id, "Results"))) and "irst at test accuracy" in shown
+    assert "Fastest" in (shown := all_words(view(sweep_id, "Results"))) and "irst at test accuracy" in shown
     for run_id in at_2(home, sweep_id):
         disturb(home, run_id, 31.4, slower=5.0)
     said = "Speed can't be compared: the runs did unequal total work. Other programs also disturbed them, so that"
     for name in ("Results", "Scaling", "Time breakdown"):
-        assert (left := words(view(sweep_id, name))).count(said) == 1 and "Fastest" not in left
-        assert said not in (whole := words(view(sweep_id, name, disturbed="true")))
+        assert (left := all_words(view(sweep_id, name))).count(said) == 1 and "Fastest" not in left
+        assert said not in (whole := all_words(view(sweep_id, name, disturbed="true")))
         assert "took up to 31 % of the CPU time of 2 of 4 runs: their times," in whole
-        assert name == "Results" or words(opened("scaling", {"runs": "1-4", "view": name})).count(said) == 1
+        assert name == "Results" or all_words(opened("scaling", {"runs": "1-4", "view": name})).count(said) == 1
     assert "2 runs (" in left and "Means and fits leave them out" in left, "the time breakdown names them"
-    assert said not in words(view(sweep_id, "Staleness"))
-    compared = words(opened("compare", {"runs": "1-4", "group": "trainers"}))
+    assert said not in all_words(view(sweep_id, "Staleness"))
+    compared = all_words(opened("compare", {"runs": "1-4", "group": "trainers"}))
     assert compared.count(said) == 1 and "Fastest" not in compared and "Measure again:" not in compared
-    whole = words(view(sweep_id, "Results", disturbed="true"))
+    whole = all_words(view(sweep_id, "Results", disturbed="true"))
     assert "Fastest" in whole and "can't be compared" not in whole
 
 
@@ -160,8 +160,8 @@ def test_disturbed_runs_lead_to_where_they_are_measured_again(home: Home) -> Non
     said = "Speed can't be compared: other programs disturbed the runs."
     again = f'Measure again: <a href="/sweep?sweep={sweep_id}">sweep {sweep_id}</a>.'
     for page in ("compare", "scaling"):
-        assert f"{said} {again}" in words(opened(page, {"runs": f"{one}-{other}"})), page
-    assert f"{said} Press Measure again above, or include disturbed runs." in words(view(sweep_id, "Results"))
+        assert f"{said} {again}" in all_words(opened(page, {"runs": f"{one}-{other}"})), page
+    assert f"{said} Press Measure again above, or include disturbed runs." in all_words(view(sweep_id, "Results"))
 
     def buttons() -> list[tuple[str, str]]:
         links = [each.proto for each in opened("run", {"run": str(one)}).get("page_link")]
@@ -169,14 +169,13 @@ def test_disturbed_runs_lead_to_where_they_are_measured_again(home: Home) -> Non
 
     assert buttons() == [(f"Measure sweep {sweep_id} again", f"sweep={sweep_id}")]
     whole = opened("compare", {"runs": f"{one}-{other}", "disturbed": "1", "v": "3"})
-    assert "took up to 31 % of the CPU time of 2 of 2 runs: their times," in words(whole)
-    assert (
-        said not in words(whole) and "about as long" in words(whole) and whole.toggle(key="compare.at.disturbed").value
-    )
+    assert "took up to 31 % of the CPU time of 2 of 2 runs: their times," in all_words(whole)
+    assert said not in all_words(whole) and "about as long" in all_words(whole)
+    assert whole.toggle(key="compare.at.disturbed").value
     assert not whole.toggle(key="compare.at.disturbed").set_value(False).run().query_params.get("disturbed")
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE runs SET sweep_id = NULL")
-    alone = words(opened("compare", {"runs": f"{one}-{other}"}))
+    alone = all_words(opened("compare", {"runs": f"{one}-{other}"}))
     assert 'Measure again: <a href="/launch?experiment=hogwild&' in alone and f"clone={one}" in alone
     ((label, query),) = buttons()
     assert label == "Measure again" and f"clone={one}" in query
@@ -193,7 +192,7 @@ def test_every_view_says_that_sizes_whose_range_of_speed_up_includes_1_do_not_di
     for run_id, slower in zip(at_2(home, sweep_id), (1.0, 5.0), strict=True):
         disturb(home, run_id, 31.4, slower)
     results, scaling, breakdown = (
-        words(view(sweep_id, name, disturbed="true")) for name in ("Results", "Scaling", "Time breakdown")
+        all_words(view(sweep_id, name, disturbed="true")) for name in ("Results", "Scaling", "Time breakdown")
     )
     assert "No clear difference per second: on average, 1 trainer did" in results and "2 trainers" in results
     assert "No clear difference in work per second from 1 to 2 trainers: the range of the speed-up" in scaling
@@ -218,7 +217,7 @@ def test_a_law_without_the_disturbed_runs_is_the_quiet_one_within_its_interval(h
     for before, after in zip(quiet.parameters, without.parameters, strict=True):
         assert before.low <= after.value <= before.high, before.name
     assert isinstance(law(with_disturbed=True), str), "with the disturbed runs no law fits"
-    shown = words(view(sweep_id, "Scaling"))
+    shown = all_words(view(sweep_id, "Scaling"))
     assert "2 runs (" in shown and "were disturbed" in shown
 
 
@@ -244,28 +243,28 @@ def test_measure_again_repeats_the_disturbed_cells_alone_and_their_result_takes_
     with Reader.open(home) as reader:
         left = measured(reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id))
     assert {one, again.id, other} & {run.id for run in left} == {again.id, other}
-    page = words(opened("sweep", {"sweep": str(sweep_id)}))
+    page = all_words(opened("sweep", {"sweep": str(sweep_id)}))
     assert "was disturbed" not in page and "attempt 2" in page
 
 
 def test_every_view_of_runs_that_did_unequal_work_says_so_with_the_numbers(home: Home) -> None:
     unequal = hogwild(home, {"trainers": [1, 2, 4]}, 1)
     said = "Unequal total work: 1, 2 and 4 trainers: 0.6959, 1.392 and 2.784 passes. Every metric may differ"
-    assert "After unequal work, times alone do not compare." in words(view(unequal, "Results"))
+    assert "After unequal work, times alone do not compare." in all_words(view(unequal, "Results"))
     for name in ("Results", "Scaling", "Time breakdown", "Staleness"):
-        assert said in words(view(unequal, name)), name
-    assert said in words(view(unequal, "Results", number="test/accuracy"))
+        assert said in all_words(view(unequal, name)), name
+    assert said in all_words(view(unequal, "Results", number="test/accuracy"))
     for tab in TABS:
-        assert said in words(opened("compare", {"runs": "1-3", "tab": tab, "group": "trainers"})).replace(
+        assert said in all_words(opened("compare", {"runs": "1-3", "tab": tab, "group": "trainers"})).replace(
             "trainers 1: 0.6959 passes; trainers 2: 1.392 passes; trainers 4: 2.784 passes",
             "1, 2 and 4 trainers: 0.6959, 1.392 and 2.784 passes",
         ), tab
-    assert said in words(opened("scaling", {"runs": "1-3"}))
+    assert said in all_words(opened("scaling", {"runs": "1-3"}))
     with Reader.open(home) as reader:
         assert said in unequal_of_sweep(reader, unequal)
     assert said in catalogue_routes.sweep(unequal).unequal_work
     same = hogwild(home, {"trainers": [2], "lock": [True, False]}, 1)
-    assert "nequal" not in words(view(same, "Results")) + words(opened("compare", {"runs": "4-5"}))
+    assert "nequal" not in all_words(view(same, "Results")) + all_words(opened("compare", {"runs": "4-5"}))
 
 
 def test_the_table_of_runs_counts_a_disturbed_time_in_no_mean_and_no_difference(home: Home) -> None:
@@ -280,7 +279,7 @@ def test_the_table_of_runs_counts_a_disturbed_time_in_no_mean_and_no_difference(
         return {row["key"]: row for row in rows_of(opened("runs", {"columns": "duration", **query}))}
 
     grouped = opened("runs", {"columns": "duration", "group": "true"})
-    assert "Means of times leave out disturbed runs." in words(grouped)
+    assert "Means of times leave out disturbed runs." in all_words(grouped)
     (group,) = [
         row for row in rows_of(grouped) if "trainers 2" in row["Name"] or row["Settings that differ"] == "trainers 2"
     ]
@@ -288,7 +287,7 @@ def test_the_table_of_runs_counts_a_disturbed_time_in_no_mean_and_no_difference(
     with Store.open(home) as store:
         store.annotations.pin(one, by="Ada")
     assert cells(fold="false", sort="created")[f"run-{first}"]["Δ"] is None
-    assert "A baseline was disturbed: no differences of times." in words(opened("runs", {"columns": "duration"}))
+    assert "A baseline was disturbed: no differences of times." in all_words(opened("runs", {"columns": "duration"}))
 
 
 def test_compare_leaves_a_disturbed_time_out_of_the_values_of_its_group(home: Home) -> None:
@@ -296,9 +295,9 @@ def test_compare_leaves_a_disturbed_time_out_of_the_values_of_its_group(home: Ho
     one, _ = at_2(home, sweep_id)
     disturb(home, one, 31.4, slower=5.0)
     query = {"runs": "1-4", "group": "trainers", "tab": "bars", "v": "2"}
-    assert f"Run {one} was disturbed" in words(opened("compare", query | {"number": "perf/execution_time_s.last"}))
-    assert "was disturbed" not in words(opened("compare", query | {"number": "test/accuracy.last"}))
-    whole = words(opened("compare", query | {"number": "perf/execution_time_s.last", "disturbed": "1"}))
+    assert f"Run {one} was disturbed" in all_words(opened("compare", query | {"number": "perf/execution_time_s.last"}))
+    assert "was disturbed" not in all_words(opened("compare", query | {"number": "test/accuracy.last"}))
+    whole = all_words(opened("compare", query | {"number": "perf/execution_time_s.last", "disturbed": "1"}))
     assert "leave it out" not in whole and "took up to 31 % of the CPU time of 1 of 4 runs" in whole
 
 
@@ -322,7 +321,7 @@ def test_disturbed_runs_still_answer_which_learning_rate_reached_the_best_accura
         runs = [run.id for run in reader.sweeps.runs(sweep_id)]
     for run_id in runs:
         disturb(home, run_id, 31.4)
-    said = words(view(sweep_id, "Results"))
+    said = all_words(view(sweep_id, "Results"))
     assert "Speed can't be compared" in said and "last test accuracy" in said
 
 
@@ -330,11 +329,11 @@ def test_a_sweep_that_is_not_for_timing_opens_on_its_result_if_all_its_times_are
     sweep_id = hogwild(home, {"trainers": [1, 2]}, seeds=1)
     with Reader.open(home) as reader:
         runs = reader.sweeps.runs(sweep_id)
-    assert "Last test accuracy" not in words(view(sweep_id, "Results"))
+    assert "Last test accuracy" not in all_words(view(sweep_id, "Results"))
     for run in runs:
         disturb(home, run.id, 31.0)
     test = view(sweep_id, "Results")
-    assert "The last test accuracy of all is 95.00 %." in words(test)
+    assert "The last test accuracy of all is 95.00 %." in all_words(test)
     assert test.selectbox(key="number").value == "test/accuracy"
 
 

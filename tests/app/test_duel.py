@@ -22,18 +22,8 @@ from engine.duel.spec import read_strategy
 from engine.errors import WrongStatus
 from engine.home import Home
 from engine.store import Reader, Store
-from tests.app.test_pages import opened, said
+from tests.app.reading import all_words, opened
 from tests.labs import duel as labs
-
-
-def words(test: AppTest) -> str:
-    shown = " ".join(
-        str(element.proto.body)
-        for kind in ("html", "badge")
-        for element in test.get(kind)
-        if hasattr(element.proto, "body")
-    )
-    return unescape(f"{said(test)} {shown}".replace("\\", ""))
 
 
 def page(duel_id: int) -> AppTest:
@@ -51,19 +41,19 @@ def way(test: AppTest) -> list[str]:
 
 def test_the_form_says_what_a_duel_takes_and_launches_it(home: Home) -> None:
     test = opened("duel")
-    assert "Tuning runs12" in words(test).replace("</small><span>", "") and "No duels yet." in words(test)
-    assert "No estimate for Hogwild!, Parameter server: no comparable run has finished" in words(test)
+    assert "Tuning runs12" in all_words(test).replace("</small><span>", "") and "No duels yet." in all_words(test)
+    assert "No estimate for Hogwild!, Parameter server: no comparable run has finished" in all_words(test)
     test.session_state["person"] = "Ada"
     test.number_input(key="duel.amount.passes").set_value(9.0)
     test.text_input(key="duel.rates").set_value("0.02, 0.1")
     test.text_area(key="duel.own").set_value("Locked=hogwild: lock=true")
     test.text_input(key="duel.name").set_value("Who is first?").run()
-    assert "Hogwild! at 8 (every 2); Locked at 8" in words(
+    assert "Hogwild! at 8 (every 2); Locked at 8" in all_words(
         test
-    ) and "Use 8 passes to test all at the budget's end." in words(test)
+    ) and "Use 8 passes to test all at the budget's end." in all_words(test)
     too_few = "3 evaluation seeds give no verdict: 3 differences without a cause have one sign in 1 of 4 duels. Use at"
-    assert "give no verdict" not in words(test)
-    assert f"{too_few} least 5." in words(test.number_input(key="duel.seeds").set_value(3).run())
+    assert "give no verdict" not in all_words(test)
+    assert f"{too_few} least 5." in all_words(test.number_input(key="duel.seeds").set_value(3).run())
     test.number_input(key="duel.seeds").set_value(5).run()
     test.button(key="duel.launch").click().run()
     assert not test.exception
@@ -76,7 +66,7 @@ def test_the_form_says_what_a_duel_takes_and_launches_it(home: Home) -> None:
     )
     assert [one.name for one in found.duel.strategies] == ["Hogwild!", "Parameter server", "Locked"]
     assert len(found.of("tuning")) == 12
-    assert "Who is first?" in words(opened("duel"))
+    assert "Who is first?" in all_words(opened("duel"))
 
 
 def test_a_form_that_breaks_rules_says_which_and_offers_no_launch(home: Home) -> None:
@@ -97,7 +87,7 @@ def test_a_form_that_breaks_rules_says_which_and_offers_no_launch(home: Home) ->
 
 def test_a_duel_that_tunes_shows_its_runs_and_its_sweep_links_to_it(home: Home) -> None:
     duel_id = labs.launched(home)
-    shown = words(page(duel_id))
+    shown = all_words(page(duel_id))
     assert (
         "tuning, 6 runs left" in shown
         and "The verdict appears when an evaluation run of each strategy has ended." in shown
@@ -109,12 +99,12 @@ def test_a_duel_that_tunes_shows_its_runs_and_its_sweep_links_to_it(home: Home) 
     assert way(page(duel_id)) == ["Runs", "Duels", "Duel 1"]
     assert way(opened("run", {"run": str(run_id)})) == ["Runs", "Duel 1", f"Run {run_id}"]
     labs.launched(home)
-    assert '<a href="/duel?duel=1">duel 1</a>' in words(opened("sweep", {"sweep": "2"}))
+    assert '<a href="/duel?duel=1">duel 1</a>' in all_words(opened("sweep", {"sweep": "2"}))
 
 
 def test_a_whole_duel_says_who_won_by_how_much_and_what_was_cut(home: Home) -> None:
     labs.whole(home, "hogwild", "parameter_server", "sync_sgd", amount=8)
-    shown = words(page(1))
+    shown = all_words(page(1))
     assert (
         "Hogwild! is ahead of Parameter server by 2.94 points (2.85 to 3.02) and Synchronous SGD, weights by "
         "0.372 points"
@@ -138,17 +128,17 @@ def test_lost_runs_halt_a_duel_until_one_click_tries_them_again_and_the_runner_g
     ids = [each.run.id for each in labs.gathered(home, duel_id).of("tuning") if each.run]
     labs.drive(home, duel_id, "tuning", ends={ids[0]: "lost", ids[5]: "cancelled"})
     test = page(duel_id)
-    assert "blocked" in words(test) and "2 of 6 tuning runs have no result (cancelled, lost)" in words(test)
+    assert "blocked" in all_words(test) and "2 of 6 tuning runs have no result (cancelled, lost)" in all_words(test)
     test.session_state["person"] = "Ada"
     test.button(key="duel-retry").click().run()
     assert not test.exception
     assert reader.runs.count() == 8 and reader.queue.count() == 2
-    assert "tuning, 2 runs left" in words(page(duel_id))
+    assert "tuning, 2 runs left" in all_words(page(duel_id))
     labs.drive(home, duel_id, "tuning")
-    shown = words(page(duel_id))
+    shown = all_words(page(duel_id))
     assert "tuned, queueing evaluation runs" in shown and "No runner is running" in shown
     assert labs.continued(home, duel_id)
-    assert "evaluation, 10 runs left" in words(page(duel_id))
+    assert "evaluation, 10 runs left" in all_words(page(duel_id))
 
 
 def test_deleted_runs_are_told_and_a_link_to_no_duel_is_a_sentence(home: Home) -> None:
@@ -157,7 +147,7 @@ def test_deleted_runs_are_told_and_a_link_to_no_duel_is_a_sentence(home: Home) -
     labs.whole(home, seeds=6)
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM runs WHERE id = (SELECT max(id) FROM runs)")
-    shown = words(page(1))
+    shown = all_words(page(1))
     assert (
         "1 of 6 evaluation runs of Hogwild! have no result (lost, cancelled or deleted); their pairs are excluded."
         in shown
@@ -282,7 +272,7 @@ def test_runs_that_spent_the_budget_count_as_complete_on_the_page_of_their_sweep
     test = opened("sweep", {"sweep": "1"})
     assert not test.exception
     assert "Retry" not in [button.label for button in test.button]
-    assert "3 budget reached" in words(test) and "no run of this sweep finished" not in words(test)
+    assert "3 budget reached" in all_words(test) and "no run of this sweep finished" not in all_words(test)
     assert test.selectbox(key="number").value == "test/accuracy", "there are no execution times"
     with pytest.raises(WrongStatus, match="no cell to retry"):
         store.sweeps.retry(1, by="Ada", statuses=("failed", "cancelled"))

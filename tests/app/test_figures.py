@@ -16,7 +16,7 @@ from engine.recorder import Point
 from engine.store import RankBatch, Store
 from engine.store.curve_records import Heat, MachineSample
 from engine.store.records import Status
-from tests.app.test_pages import opened, said
+from tests.app.reading import html, opened, said
 
 
 def test_a_ranks_bar_is_as_long_as_its_time_and_a_phase_keeps_its_colour() -> None:
@@ -113,10 +113,10 @@ def test_the_section_is_there_only_where_a_run_has_histograms(home: Home, lab: d
     test = opened("run", {"run": str(run_id), "section": "Histograms"})
     assert not test.exception
     assert test.button_group(key="section").value == "Histograms"
-    shown = said(test).replace("\\", "")
+    shown = said(test)
     assert "30 pushes: mean 1 updates, p99 2 updates" in shown
     assert "With 2 trainers, mean staleness is 1.00 updates (expected: N - 1 = 1)." in shown
-    tables = " ".join(str(element.proto.body) for element in test.get("html"))
+    tables = html(test)
     assert "<td>trainer1</td><td>30</td><td>1</td><td>1</td><td>2</td><td>2</td>" in tables
     assert "Staleness over time" in tables and "Queue length by rank" in tables
     assert "Queue length" in shown

@@ -22,9 +22,8 @@ from engine.store.records import Status
 from engine.store.timestamps import now
 from engine.system.machine import storage
 from tests.app.browsing import Client
+from tests.app.reading import html, opened, said
 from tests.app.runs.drawn_table import ids_of
-from tests.app.test_pages import opened, said
-from tests.app.test_sweeps import html
 from tests.labs import basic, compare, duel, small, sweeps
 from tests.labs import figures as figure_labs
 from tests.stand_in import worker
@@ -248,7 +247,7 @@ def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_o
     }
     test.text_input(key=f"view.name.{ids[1]}").set_value("gamma").run()
     test.button(key=f"view.rename.{ids[1]}").click().run()
-    assert "You have a view of this page named 'gamma'" in said(test).replace("\\", "")
+    assert "You have a view of this page named 'gamma'" in said(test)
     test.text_input(key=f"view.name.{ids[1]}").set_value("delta").run()
     test.button(key=f"view.rename.{ids[1]}").click().run()
     test.session_state[f"view.change.{ids[2]}"] = True

@@ -21,8 +21,7 @@ from engine.system.machine import Gpu, Machine
 from engine.system.processes import identity, me
 from engine.upkeep.backups import back_up
 from tests.app.browsing import Client
-from tests.app.test_pages import opened, said
-from tests.app.test_sweeps import html
+from tests.app.reading import html, opened, said
 from tests.waiting import PATIENCE_S
 
 MACHINE = Machine(8, (Gpu(0, "H200", 143_360), Gpu(1, "H200 <b>", 143_360)), "cpu", 62.0)
@@ -66,7 +65,7 @@ def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: No
         "<td>GPU 1, H200 &lt;b&gt;</td><td>used by another program</td><td>–</td>",
     ):
         assert words in shown
-    assert "Queue: 1 queued." in said(test).replace("\\", "")
+    assert "Queue: 1 queued." in said(test)
 
 
 def test_a_run_that_has_the_machine_to_itself_says_so(home: Home, machine: None, store: Store) -> None:
@@ -218,8 +217,8 @@ def test_what_is_left_over_is_listed_cleaned_up_when_asked_and_said(
     assert f">{home.run_folder(77)}</div>" in shown
     assert "No run of this store uses this folder." in shown
     test = opened("machine").button(key="clean-up").click().run()
-    assert re.search(r"1 process \(.* [KM]B\) will be terminated\.", said(test).replace("\\", ""))
-    assert f"1 folder will be moved to {home.aside}." in said(test).replace("\\", "")
+    assert re.search(r"1 process \(.* [KM]B\) will be terminated\.", said(test))
+    assert f"1 folder will be moved to {home.aside}." in said(test)
     assert lost.poll() is None
     test = clean_now(asked())
     assert lost.wait(timeout=PATIENCE_S) == -15
@@ -281,7 +280,7 @@ def test_the_busiest_programs_outside_of_runs_are_named(
     monkeypatch.undo()
     monkeypatch.setattr("app.machine.panels.others", Busy())
     test = opened("machine")
-    assert "Busiest programs outside of runs, in cores: make <b> 1.5, chromium 1.0." in said(test).replace("\\", "")
+    assert "Busiest programs outside of runs, in cores: make <b> 1.5, chromium 1.0." in said(test)
 
 
 def test_slots_and_leftovers_are_explained(home: Home, store: Store) -> None:

@@ -11,7 +11,7 @@ from engine.home import Home
 from engine.registry import experiment, experiments
 from engine.store import Launch, SweepLaunch
 from engine.sweep.plan import plan
-from tests.app.test_pages import opened, said
+from tests.app.reading import opened, said
 
 each = pytest.mark.parametrize("one", experiments(), ids=lambda one: one.name)
 many = pytest.mark.parametrize("count", [None, 1, 2, 3, 4, 6, 7, 64])

@@ -13,13 +13,13 @@ from engine.museum.exhibit import SIGNS, SYSTEMS, sign
 from engine.museum.latest_runs import museum
 from engine.registry import experiment
 from engine.store import Demand, Launch, Reader, Store
-from tests.app.test_pages import opened, said
+from tests.app.reading import html, opened, said
 from tests.labs import basic
 from tests.labs.museum import queued, visited
 
 
 def html_of(test: AppTest) -> str:
-    return unescape(" ".join(str(element.proto.body) for element in test.get("html")))
+    return unescape(html(test))
 
 
 def titles(test: AppTest) -> list[str]:
@@ -86,7 +86,7 @@ def test_the_newest_run_of_an_exhibit_is_shown_with_a_switch_between_both_ways(h
     assert [code.value for code in test.code][:2] == ["TypeError: of the wrong way", "It <must> be 7."]
     assert "<strong>5</strong>" in html_of(test)
     assert f"run {newest}" in html_of(test)
-    assert "<b>" not in " ".join(str(element.proto.body) for element in test.get("html"))
+    assert "<b>" not in html(test)
     assert "server.weights" in test.code[2].value
     test.toggle(key="museum.fault.live_reply").set_value(False).run()
     assert "<strong>7</strong>" in html_of(test)

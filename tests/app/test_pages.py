@@ -4,15 +4,12 @@ import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from streamlit.runtime.context import ContextProxy
 from streamlit.testing.v1 import AppTest
 
-from app.core import visitor
 from app.run import live_update, sections
 from app.ui import components, current_user
 from app.ui.html import TERMS, term, term_within
@@ -28,48 +25,13 @@ from engine.rl.kinds import PICTURE
 from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import ENDED, Run, Status
 from engine.system.processes import me
+from tests.app.reading import give_name, html, opened, said
 from tests.browser.places import EMPTY
 from tests.labs import basic, small, sweeps
 from tests.waiting import PATIENCE_S
 
 SECTIONS = (*live_update.LIVE, *live_update.STATIC)
 STATUSES: tuple[Status, ...] = ("queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost")
-
-
-def opened(page: str, query: Mapping[str, Any] | None = None) -> AppTest:
-    """Open a page through the frame, as a link does."""
-    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=PATIENCE_S)
-    if page != "home":
-        test = test.switch_page(str(PAGES[page]))
-    for name, value in (query or {}).items():
-        test.query_params[name] = value
-    return test.run()
-
-
-def give_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Answer the dialog that asks for the name."""
-    monkeypatch.setattr(components, "name_form", lambda *_: visitor.hand_over(Home.find(), name))
-
-
-def popovers(test: AppTest) -> list[str]:
-    """Return the labels of all popovers on the page."""
-    return [each.proto.popover.label.replace("\\", "") for each in test.get("popover")]
-
-
-def said(test: AppTest) -> str:
-    """Return all plain words on the page."""
-    kinds = (
-        test.title,
-        test.header,
-        test.subheader,
-        test.markdown,
-        test.caption,
-        test.warning,
-        test.error,
-        test.info,
-        test.text,
-    )
-    return " ".join(str(element.value) for kind in kinds for element in kind)
 
 
 def test_a_browser_looks_at_every_page_on_an_empty_home() -> None:
@@ -152,14 +114,14 @@ NO_RUN = [
 def test_a_link_to_no_run_is_a_sentence(home: Home, lab: dict[Status, int], wanted: str, word: str) -> None:
     test = opened("run", {"run": wanted})
     assert not test.exception
-    assert word in said(test).replace("\\", "")
+    assert word in said(test)
 
 
 @pytest.mark.parametrize("page", ["run", "sweep", "duel", "compare"])
 def test_a_broken_link_names_no_path(home: Home, lab: dict[Status, int], page: str) -> None:
     test = opened(page, {"runs" if page == "compare" else page: "99"})
     assert "99" in said(test)
-    assert not [shown for shown in (str(home.path), home.database.name) if shown in said(test).replace("\\", "")]
+    assert not [shown for shown in (str(home.path), home.database.name) if shown in said(test)]
 
 
 @pytest.mark.parametrize("wanted", ["99", "x"])
@@ -170,7 +132,7 @@ def test_a_broken_link_says_what_doesn_t_exist_and_leads_to_what_does(
     test = opened(page, {page: wanted})
     assert [title.value.replace("\\", "") for title in test.title] == [f"{page.capitalize()} {wanted} doesn't exist"]
     assert not test.error
-    assert f'<a href="{path}">See all {page}s</a>' in " ".join(str(element.proto.body) for element in test.get("html"))
+    assert f'<a href="{path}">See all {page}s</a>' in html(test)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +198,7 @@ def test_an_empty_lab_is_offered_a_quick_run_and_a_link_fills_the_form(home: Hom
     test = opened("launch")
     assert any(button.label == "Run quick Hogwild!" for button in test.button)
     least = experiment("hogwild").preset("quick").expects["test/accuracy"]
-    assert f"at least {least:g}" in said(test).replace("\\", "")
+    assert f"at least {least:g}" in said(test)
     test = opened(
         "launch",
         {
@@ -269,9 +231,9 @@ def test_a_broken_rule_bars_the_launch_and_another_preset_or_experiment_fills_th
     test.number_input(key="form.hogwild.trainers").set_value(2)
     test.number_input(key="form.hogwild.evaluate_every").set_value(31).run()
     caution = "evaluate_every is 31 epochs, but the run has 30: it is tested only at the end."
-    assert said(test).replace("\\", "").count(caution) == 1
+    assert said(test).count(caution) == 1
     test.toggle(key="sweep.on.hogwild").set_value(True).run()
-    assert said(test).replace("\\", "").count(caution) == 1 and not test.button(key="launch").disabled
+    assert said(test).count(caution) == 1 and not test.button(key="launch").disabled
     test.toggle(key="sweep.on.hogwild").set_value(False).run()
     test.button_group(key="preset.hogwild").set_value("published").run()
     assert test.number_input(key="form.hogwild.trainers").value == 4
@@ -463,8 +425,7 @@ def test_a_persons_name_is_never_read_as_markup(home: Home, store: Store) -> Non
     ):
         test = opened(page, query)
         assert not test.exception
-        html = " ".join(str(element.proto.body) for element in test.get("html"))
-        assert "<img" not in html
+        assert "<img" not in html(test)
         assert "![x](http" not in " ".join(element.value for element in test.markdown)
 
 

@@ -26,8 +26,7 @@ from engine.store import Reader, Store
 from engine.store.access.sign_ins import key_of
 from engine.transfer.tables import as_csv
 from tests.app.browsing import BASE, Client
-from tests.app.test_pages import opened, said
-from tests.app.test_sweeps import html
+from tests.app.reading import html, opened, said
 from tests.labs import basic, people
 from tests.labs.people import PASSWORD, SETUP, sign_in
 from tests.waiting import PATIENCE_S
@@ -43,7 +42,7 @@ def accounts(home: Home) -> Home:
 
 def words(test: AppTest) -> str:
     assert not test.exception
-    return " ".join([said(test), *(each.value for each in test.success)]).replace("\\", "")
+    return said(test)
 
 
 def add(test: AppTest, **fields: str) -> AppTest:
@@ -337,7 +336,7 @@ def test_a_viewer_is_offered_tokens_for_reading_alone_and_a_bad_one_is_a_sentenc
     test = opened("account")
     assert len(test.selectbox(key="account.token.scope").options) == 1
     test.button[_place(test, "Create token")].click().run()
-    assert "A token name must have" in said(test).replace("\\", "")
+    assert "A token name must have" in said(test)
 
 
 def _place(test: AppTest, label: str) -> int:

@@ -16,7 +16,7 @@ from engine.recorder import Span
 from engine.store import Reader, Store
 from engine.store.records import Status
 from tests.analysis.traces import hand_made, made
-from tests.app.test_pages import opened, said
+from tests.app.reading import all_words, opened
 from tests.labs import basic
 
 
@@ -31,11 +31,6 @@ def section(run_id: int, **query: str) -> AppTest:
     assert not test.exception
     assert not test.error
     return test
-
-
-def words(test: AppTest) -> str:
-    """Return all words on the page, those in HTML too."""
-    return " ".join([said(test), *(str(element.proto.body) for element in test.get("html"))]).replace("\\", "")
 
 
 def charts(test: AppTest) -> list[str]:
@@ -55,7 +50,7 @@ def test_the_section_is_there_only_for_pipelines_with_spans(home: Home, lab: dic
 def test_the_numbers_are_those_of_the_batch_made_by_hand(store: Store) -> None:
     run_id = basic.pipeline_run(store, shares=(0.4, 0.6), splits=2, recorded=())
     basic.write_spans(store, run_id, hand_made())
-    shown = words(section(run_id))
+    shown = all_words(section(run_id))
     for number in (
         "<strong>41.0 %</strong>",
         "<strong>33.3 %</strong>",
@@ -89,7 +84,7 @@ def test_a_batch_is_chosen_by_its_link_the_last_complete_one_without_and_its_lea
     test = section(run_id, chart=pipeline_section.UNHINDERED)
     least = measure(batches(made("gpipe", (0.3, 0.7), 4, batch=19), 2, 4)[0], "gpipe").least_s
     assert f"2 stages, 4 micro-batches, {least * 1e3:,.4g} ms" in charts(test)[0]
-    assert "in the same order, without transfers and delays" in words(test)
+    assert "in the same order, without transfers and delays" in all_words(test)
     assert "send (below)" not in charts(test)[0]
 
 
@@ -100,26 +95,26 @@ def test_while_batches_come_in_whole_ones_are_shown_and_the_others_are_said(stor
     test = section(run_id)
     assert "Gantt chart of batch 20:" in charts(test)[0]
     half = section(run_id, batch="21")
-    assert "Recording is in progress: no metrics for this batch." in words(half)
-    assert "Recommendation" not in words(half)
+    assert "Recording is in progress: no metrics for this batch." in all_words(half)
+    assert "Recommendation" not in all_words(half)
     basic.write_spans(store, run_id, [span for span in coming if span.stage == 0])
     assert "Gantt chart of batch 21:" in charts(test.run())[0]
     run_id = basic.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=())
     basic.write_spans(store, run_id, [Span("forward", 0, 0, 10, 5_000_010)])
     test = section(run_id)
     sentence = "Batch 1: 2 stages, 2 micro-batches, 5 ms. Recording is incomplete: no metrics for this batch."
-    assert sentence in words(test)
+    assert sentence in all_words(test)
     assert len(charts(test)) == 1
     basic.write_spans(store, run_id, [Span("forward", -1, 2, 10, 5_000_010)])
-    assert "Batch 2 has no recorded spans." in words(section(run_id))
+    assert "Batch 2 has no recorded spans." in all_words(section(run_id))
 
 
 def test_a_run_with_fewer_splits_shows_that_small_micro_batches_cost_more(store: Store) -> None:
     large = basic.pipeline_run(store, shares=(0.5, 0.5), splits=4)
     basic.pipeline_run(store, shares=(0.5, 0.5), splits=4, image_size=32, trace={"slow": 0.1})
     small = basic.pipeline_run(store, shares=(0.5, 0.5), splits=16, trace={"slow": 2.2})
-    assert f"Lower splits to 4: an image takes 2.2 times as much work as in run {large}" in words(section(small))
-    assert "Lower splits" not in words(section(large))
+    assert f"Lower splits to 4: an image takes 2.2 times as much work as in run {large}" in all_words(section(small))
+    assert "Lower splits" not in all_words(section(large))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +123,7 @@ def test_a_run_with_fewer_splits_shows_that_small_micro_batches_cost_more(store:
 )
 def test_every_mode_is_shown(store: Store, mode: str, shares: tuple[float, ...], splits: int) -> None:
     run_id = basic.pipeline_run(store, shares=shares, splits=splits, mode=mode)
-    shown = words(section(run_id))
+    shown = all_words(section(run_id))
     assert "Recommendation:" in shown
     assert f"stage{len(shares)}" in shown
     assert "950 MB" in shown

@@ -17,9 +17,8 @@ from engine.store import Demand, Launch, MachineSample, ProcessIdentity, Reader,
 from engine.store.records import Status
 from engine.system.machine import machine
 from engine.system.processes import me
+from tests.app.reading import html, opened, said
 from tests.app.runs.drawn_table import rows_of
-from tests.app.test_pages import opened, said
-from tests.app.test_sweeps import html, words
 from tests.labs import basic
 from tests.labs.people import people, sign_in
 from tests.labs.small import without_a_runner
@@ -38,8 +37,8 @@ def form(**query: Any) -> AppTest:
 
 def test_a_waiting_run_says_why_on_its_page_and_in_the_list(home: Home, lab: dict[Status, int]) -> None:
     test = opened("run", {"run": str(lab["queued"])})
-    assert "Waits for " in words(test)
-    assert f"run {lab['starting']} holds" in words(test)
+    assert "Waits for " in said(test)
+    assert f"run {lab['starting']} holds" in said(test)
     listed = opened("runs")
     states = {row["key"]: row["Status"] for row in rows_of(listed)}
     assert f"run {lab['starting']} holds" in states[f"run-{lab['queued']}"]["note"]
@@ -54,9 +53,9 @@ def test_the_estimates_before_a_launch_name_the_load_by_other_programs(home: Hom
             store.machine.add([MachineSample(at, "host", "cpu_percent", percent)])
         sentence = f"Other programs use {0.7 * cores:.1f} of {cores} cores: it may take longer."
         test = form()
-        assert (sentence in words(test)) is named
+        assert (sentence in said(test)) is named
         test.toggle(key="sweep.on.hogwild").set_value(True)
-        assert (sentence in words(test.run())) is named
+        assert (sentence in said(test.run())) is named
 
 
 def test_the_form_says_which_intervals_are_longer_than_the_estimated_run(
@@ -66,7 +65,7 @@ def test_the_form_says_which_intervals_are_longer_than_the_estimated_run(
     for execution_s, named in ((20.0, True), (31.0, False)):
         found = Estimate(57.0, 57.0, 57.0, 1, execution_s)
         monkeypatch.setattr(History, "estimate", lambda *_, found=found: found)
-        assert (note.format(execution_s) in words(form(experiment="sync_sgd").run())) is named
+        assert (note.format(execution_s) in said(form(experiment="sync_sgd").run())) is named
 
 
 def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(
@@ -76,9 +75,9 @@ def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(
     with Store.open(home) as store:
         held, first, second = basic.add(store, "Ada"), basic.add(store, "Ada"), basic.add(store, "Ada")
         store.queue.hold(held, by="Bea")
-    assert "On hold." in words(opened("run", {"run": str(held)}))
-    assert "Next in the queue." in words(opened("run", {"run": str(first)}))
-    assert "Position 2 in the queue." in words(opened("run", {"run": str(second)}))
+    assert "On hold." in said(opened("run", {"run": str(held)}))
+    assert "Next in the queue." in said(opened("run", {"run": str(first)}))
+    assert "Position 2 in the queue." in said(opened("run", {"run": str(second)}))
     notes = {row["key"]: row["Status"]["note"] for row in rows_of(opened("runs"))}
     assert notes == {
         f"run-{held}": "on hold",
@@ -111,7 +110,7 @@ def test_a_waiting_run_is_held_released_moved_and_what_became_of_it_is_said(
     test.session_state["person"] = "Ada"
     test = press(test, "Hold")
     assert not test.exception
-    assert "Held by Ada." in words(test)
+    assert "Held by Ada." in said(test)
     test = press(test, "Release")
     test = press(test, "Move to front")
     assert [run.id for run in reader.queue.waiting()] == [second, first]
@@ -148,12 +147,12 @@ def test_the_form_says_what_a_run_would_wait_for(home: Home) -> None:
         on = store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(here.cores, 0, 1, 1)))
         store.claims.claim(on, me(), (), here.core_ids)
     test = form().run()
-    assert f"run {on} holds {here.cores}" in words(test)
+    assert f"run {on} holds {here.cores}" in said(test)
     assert "unknown" in html(test)
     test.toggle(key="launch.oversubscribe").set_value(True).run()
     assert "at once" in html(test)
     set_limits(home, Limits(1))
-    assert "Ada has 1 running run, and the limit per person is 1" in words(test.run())
+    assert "Ada has 1 running run, and the limit per person is 1" in said(test.run())
 
 
 @pytest.mark.parametrize("status", ["running", "finished"])
@@ -181,7 +180,7 @@ def launch(test: AppTest) -> bool:
 def test_the_form_says_what_is_held_and_offers_no_launch_past_it(home: Home, lab: dict[Status, int], ada: None) -> None:
     set_limits(home, Limits(max_queued_per_person=4, max_cores_per_person=64, max_run_time_s=3600))
     test = opened("launch")
-    shown = said(test).replace("\\", "")
+    shown = said(test)
     assert "Quota: 1 of 4 queued runs" in shown and "Time limit per run: 1 h" in shown and launch(test)
     set_limits(home, Limits(max_queued_per_person=1))
     test.run()
@@ -213,7 +212,7 @@ def test_an_environment_of_the_catalogue_can_be_chosen_and_one_that_has_gone_is_
     remove(home, "CliffWalking-v1", by="ada")
     test.run()
     assert not test.exception and field(test).value == "CliffWalking-v1"  # type: ignore[attr-defined]
-    assert "environment must be one of" in said(test).replace("\\", "")
+    assert "environment must be one of" in said(test)
 
 
 RUNNER = ProcessIdentity("boot", 4243, 78)

@@ -32,7 +32,7 @@ from engine.store.records import Status
 from engine.transfer.import_child import import_path
 from engine.transfer.tables import Table
 from tests.app.downloads import Offered, catch, data_of, grids
-from tests.app.test_pages import opened, said
+from tests.app.reading import opened, said
 from tests.app.test_scaling import hogwild
 from tests.inputs import drawn
 from tests.labs import basic, compare, figures, sweeps
@@ -278,7 +278,7 @@ def test_a_figure_leaves_with_results_and_published_series_and_a_bundle_that_kee
     assert [row[3] for row in grids(report)["Published values"][1:]] == ["not comparable"] * 4
     text = unescape(report.decode())
     assert "4 not comparable" in text and "pytorch/examples#749" in text
-    assert LIMIT in text and LIMIT in said(test).replace("\\", "")
+    assert LIMIT in text and LIMIT in said(test)
     assert "python -m engine figures pipeline_as_run --launch reduced" in text
     assert "/figures?figure=pipeline_as_run&sweep=1" in text
     (chart, *_) = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]

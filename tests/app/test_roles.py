@@ -13,9 +13,8 @@ from engine.access.rules import PersonStanding
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.access.sign_ins import key_of
+from tests.app.reading import html, opened, said
 from tests.app.runs.drawn_table import rows_of, tick
-from tests.app.test_pages import opened, said
-from tests.app.test_sweeps import html
 from tests.labs import people
 from tests.labs.people import PEOPLE, SETUP, Lab, sign_in
 from tests.waiting import PATIENCE_S
@@ -66,10 +65,6 @@ def within(test: AppTest, box: str, labels: dict[str, str]) -> dict[str, bool]:
     return {label: can_open and buttons[label] for label in labels}
 
 
-def words(test: AppTest) -> str:
-    return said(test).replace("\\", "")
-
-
 @pytest.mark.parametrize("name", ["vera", "mo", "ada"])
 def test_every_page_offers_what_the_rules_allow(
     home: Home, roles: Lab, monkeypatch: pytest.MonkeyPatch, name: str
@@ -89,7 +84,7 @@ def test_every_page_offers_what_the_rules_allow(
         assert offered(waits)["Cancel"] == here.may("cancel", [owner])
         assert (offered(failed)["Retry"], offered(failed)["Clone"]) == (here.may("retry", [owner]), here.may("launch"))
         assert bool(failed.text_area) == here.may("note", [owner])
-        assert ("can stop, retry or edit" in words(failed)) != here.may("note", [owner])
+        assert ("can stop, retry or edit" in said(failed)) != here.may("note", [owner])
         sweep = offered(opened("sweep", {"sweep": str(roles.sweeps[owner])}))
         assert {label: sweep[label] for label in SWEEP} == may(SWEEP, owner)
     for owner in OWNERS:
@@ -115,7 +110,7 @@ def launches(here: PersonStanding) -> None:
     launch = opened("launch", {"experiment": "hogwild", "preset": "quick"})
     for form, key in ((launch, "launch"), (opened("duel"), "duel.launch")):
         assert any(button.key == key for button in form.button) == here.may("launch")
-        assert ("Ask an admin for the member role: ada" in words(form)) != here.may("launch")
+        assert ("Ask an admin for the member role: ada" in said(form)) != here.may("launch")
     priorities = [list(group.options) for group in launch.button_group if group.key == "launch.priority"]
     assert priorities == (
         [] if not here.may("launch") else [["low", "normal", "high"]] if here.may("prefer") else [["low", "normal"]]
@@ -179,6 +174,6 @@ def test_what_slips_through_is_a_sentence_and_a_sign_out_ends_the_next_script_ru
     monkeypatch.setattr("app.ui.current_user.why_not", lambda *_: None)
     next(button for button in test.button if button.label == "Hold").click().run()
     assert not test.exception
-    assert "mo is a viewer and may not put a run on hold: that requires the role member." in words(test)
+    assert "mo is a viewer and may not put a run on hold: that requires the role member." in said(test)
     assert reader.runs.one(roles.queued["mo"]).held_by is None
     assert reader.audit.entries(refused=True)[0].command == "hold"

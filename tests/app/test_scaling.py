@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from html import unescape
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ from engine.store import Launch, RankBatch, RankRow, Reader, Store, SweepLaunch
 from engine.store.records import RunRow
 from engine.store.timestamps import now
 from engine.sweep.launch import launch_sweep
-from tests.app.test_pages import opened, said
+from tests.app.reading import all_words, html, opened
 from tests.labs import sweeps
 from tests.stand_in import worker
 
@@ -85,12 +84,6 @@ def end(home: Home, run: RunRow, speed_up: Callable[[int], float], failure: str 
         )
 
 
-def words(test: AppTest) -> str:
-    assert not test.exception
-    shown = " ".join(str(element.proto.body) for element in test.get("html"))
-    return unescape(f"{said(test)} {shown}".replace("\\", ""))
-
-
 def view(sweep_id: int, name: str, **query: str) -> AppTest:
     test = opened("sweep", {"sweep": str(sweep_id), "view": name, **query})
     assert not test.exception
@@ -102,19 +95,19 @@ def test_without_selected_runs_the_latest_sweeps_lead_to_their_scaling(home: Hom
     for _ in range(9):
         sweeps.pipeline(home, {"mode": ["gpipe", "1f1b"]}, title="by <b>mode</b>")
     test = opened("scaling")
-    shown = " ".join(str(element.proto.body) for element in test.get("html"))
+    shown = html(test)
     assert shown.count("/sweep?sweep=") == 10
     assert '<a href="/sweep?sweep=1&amp;view=Scaling">1: Hogwild! over trainers</a>' in shown
     assert '<a href="/sweep?sweep=10">10: by &lt;b&gt;mode&lt;/b&gt;</a>' in shown
     assert "trainers: 1, 2" in shown and "4 of 4" in shown and "mode: gpipe, 1f1b" in shown and "0 of 2" in shown
     sweeps.pipeline(home, {"splits": [1, 2]})
     test = opened("scaling")
-    assert "/sweep?sweep=1&" not in " ".join(str(element.proto.body) for element in test.get("html"))
+    assert "/sweep?sweep=1&" not in html(test)
     assert "All 11 sweeps" in [element.proto.label for element in test.get("page_link")]
 
 
 def test_a_sweep_says_beyond_how_many_it_slows_down(home: Home) -> None:
-    shown = words(view(hogwild(home, {"trainers": [1, 2, 3, 4, 6, 8]}), "Scaling"))
+    shown = all_words(view(hogwild(home, {"trainers": [1, 2, 3, 4, 6, 8]}), "Scaling"))
     assert "Fastest at 6 trainers (2.8 times as fast as 1); slower beyond." in shown
     for law in ("Amdahl", "Gustafson", "Universal Scalability Law"):
         assert f"<td>{law}</td>" in shown
@@ -131,7 +124,7 @@ def test_a_sweep_says_beyond_how_many_it_slows_down(home: Home) -> None:
     ],
 )
 def test_a_law_is_refused_with_the_reason(home: Home, trainers: list[int], words_of_it: str) -> None:
-    shown = words(view(hogwild(home, {"trainers": trainers}), "Scaling"))
+    shown = all_words(view(hogwild(home, {"trainers": trainers}), "Scaling"))
     assert words_of_it in shown
     assert "<td>Amdahl</td>" not in shown
     assert "Scaling by size" in shown, "what was measured is there all the same"
@@ -142,10 +135,10 @@ def test_a_law_says_what_it_fits_and_unlike_machines_and_one_seed_are_said(home:
     sweep_id = hogwild(home, {"trainers": [1, 2, 4]})
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE runs SET environment = json_set(environment, '$.cores', 8) WHERE id = 2")
-    shown = words(view(sweep_id, "Scaling"))
+    shown = all_words(view(sweep_id, "Scaling"))
     assert "No fitted law. The runs used different machines: lab (4 cores of Xeon) and lab (8 cores of Xeon)." in shown
-    assert "No break-even estimate." in words(view(sweep_id, "Time breakdown"))
-    shown = words(view(hogwild(home, {"trainers": [1, 2, 4]}, seeds=1), "Scaling"))
+    assert "No break-even estimate." in all_words(view(sweep_id, "Time breakdown"))
+    shown = all_words(view(hogwild(home, {"trainers": [1, 2, 4]}, seeds=1), "Scaling"))
     assert "No intervals: every point is a single run." in shown
     assert ("Universal Scalability Law: At least 4 runs are needed for this fit; got 3. Add seeds or sizes.") in shown
 
@@ -154,15 +147,15 @@ def test_time_to_a_target_is_told_by_steps_and_seconds_and_taken_from_the_addres
     test = view(hogwild(home, {"trainers": [1, 2]}), "Scaling")
     assert test.number_input(key="target-test/accuracy").value == 95.0
     test.number_input(key="target-test/accuracy").set_value(90.0).run()
-    assert "<td>3 of 3</td>" in words(test) and "<td>20 (all 3 equal)</td>" in words(test)
-    assert "updates are unknown for these runs" in words(test)
+    assert "<td>3 of 3</td>" in all_words(test) and "<td>20 (all 3 equal)</td>" in all_words(test)
+    assert "updates are unknown for these runs" in all_words(test)
     test.number_input(key="target-test/accuracy").set_value(99.0).run()
-    assert "<td>0 of 3</td>" in words(test)
-    assert "No run reached this target." in words(test)
+    assert "<td>0 of 3</td>" in all_words(test)
+    assert "No run reached this target." in all_words(test)
     hogwild(home, {"trainers": [1, 2]})
     test = opened("scaling", {"runs": "1-6", "target-test/accuracy": "90"})
     assert test.number_input(key="target-test/accuracy").value == 90.0
-    assert "<td>3 of 3</td>" in words(test)
+    assert "<td>3 of 3</td>" in all_words(test)
 
 
 def test_time_to_a_target_is_split_into_the_updates_of_all_ranks_and_their_seconds(home: Home) -> None:
@@ -179,7 +172,7 @@ def test_time_to_a_target_is_split_into_the_updates_of_all_ranks_and_their_secon
                 )
     test = view(sweep_id, "Scaling")
     test.number_input(key="target-test/accuracy").set_value(90.0).run()
-    shown = words(test)
+    shown = all_words(test)
     assert (
         "<td>1</td><td>3 of 3</td><td>20 (all 3 equal)</td>" in shown
         and "<td>2</td><td>3 of 3</td><td>40 (all 3 equal)</td>" in shown
@@ -193,7 +186,7 @@ def test_time_to_a_target_is_split_into_the_updates_of_all_ranks_and_their_secon
 
 def test_where_time_went_tells_shares_and_break_even(home: Home, reader: Reader) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2, 4, 8]})
-    shown = words(view(sweep_id, "Time breakdown"))
+    shown = all_words(view(sweep_id, "Time breakdown"))
     assert "Break-even near" in shown
     assert "<td>trainer</td>" in shown
     sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
@@ -221,7 +214,7 @@ def test_lines_are_told_apart_by_the_other_field_and_the_ideal_of_splits_is_the_
         assert len(figure.data) == len(colours)
         ideal = [list(trace.y) for trace in figure.data if trace.name == "ideal"]
         assert ideal == {"Speed-up": [[1.0, 2.0, 2.0]], "Efficiency": [[1.0, 1.0, 1.0]]}.get(measure, [])
-    assert "gpipe" in words(view(sweep_id, "Scaling"))
+    assert "gpipe" in all_words(view(sweep_id, "Scaling"))
 
 
 @pytest.mark.parametrize(("counts", "kind"), [([1, 2, 4, 8], "linear"), ([1, 4, 16, 64], "log")])
@@ -239,10 +232,10 @@ def test_a_sweep_over_no_count_or_without_finished_runs_says_so(home: Home) -> N
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("""UPDATE sweeps SET grid = '{"learning_rate": [0.01, 0.02], "seed": [0]}'""")
     for name in ("Scaling", "Time breakdown"):
-        assert "a number of ranks or splits; this one varies learning rate." in words(view(sweep_id, name))
+        assert "a number of ranks or splits; this one varies learning rate." in all_words(view(sweep_id, name))
     sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
-    assert "Points appear as runs finish." in words(view(sweep_id, "Scaling"))
-    assert "No bars: no run has finished." in words(view(sweep_id, "Time breakdown"))
+    assert "Points appear as runs finish." in all_words(view(sweep_id, "Scaling"))
+    assert "No bars: no run has finished." in all_words(view(sweep_id, "Time breakdown"))
 
 
 # ---- by hand -------------------------------------------------------------------------------------------------------
@@ -257,10 +250,10 @@ def chosen(runs: str, **query: str) -> AppTest:
 def test_runs_of_several_sweeps_are_laid_along_the_count_they_differ_in(home: Home) -> None:
     hogwild(home, {"trainers": [1, 2]})
     hogwild(home, {"trainers": [4]})
-    shown = words(chosen("1..9"))
+    shown = all_words(chosen("1..9"))
     assert "Still speeding up at 4 trainers" in shown or "Fastest at" in shown or "No slow-down up to 4" in shown
     assert [shown.count(f"<td>{count}</td><td>3</td>") for count in (1, 2, 4)] == [1, 1, 1], "three sizes of three runs"
-    assert "Every added rank pays off, up to 4 trainers: the step from 2 to 4 saved 2.5 s" in words(
+    assert "Every added rank pays off, up to 4 trainers: the step from 2 to 4 saved 2.5 s" in all_words(
         chosen("1..9", view="Time breakdown")
     )
 
@@ -271,19 +264,19 @@ def test_mixed_experiments_are_not_fitted(home: Home) -> None:
     sweeps.drive(home, runs[0])
     assert (
         "No fitted law. The runs belong to 2 experiments (Hogwild!, Pipeline parallelism). Select runs of one"
-        in words(chosen("1..4", lines=""))
+        in all_words(chosen("1..4", lines=""))
     )
 
 
 def test_runs_that_differ_in_no_count_say_so(home: Home) -> None:
     hogwild(home, {"trainers": [2]}, seeds=2)
-    assert "Scaling needs runs that differ in a number of ranks or splits" in words(chosen("1, 2"))
+    assert "Scaling needs runs that differ in a number of ranks or splits" in all_words(chosen("1, 2"))
 
 
 def test_runs_that_are_gone_or_unfinished_are_named(home: Home) -> None:
     hogwild(home, {"trainers": [1, 2]}, seeds=1)
     sweeps.pipeline(home, {"splits": [1]})
-    shown = words(chosen("1..3, 99"))
+    shown = all_words(chosen("1..3, 99"))
     assert "Runs not found (possibly deleted): 99." in shown
     assert "1 of these runs have not finished" in shown
 
@@ -293,7 +286,7 @@ def test_runs_that_are_gone_or_unfinished_are_named(home: Home) -> None:
     [("a", "got 'a'"), ("9..3", "such as 3-9"), ("1..9999", "At most 500 runs"), ("<img src=x>", "got '<img src=x>'")],
 )
 def test_what_is_no_number_of_a_run_is_a_sentence(home: Home, text: str, sentence: str) -> None:
-    assert sentence in words(chosen(text))
+    assert sentence in all_words(chosen(text))
 
 
 def test_intervals_are_told_by_their_ends_in_words_bars_and_files() -> None:
@@ -349,7 +342,7 @@ def _end(home: Home, run: RunRow) -> None:
 
 
 def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
-    shown = words(opened("sweep", {"sweep": str(asynchronous(home, [1, 2, 4])), "view": "Staleness"}))
+    shown = all_words(opened("sweep", {"sweep": str(asynchronous(home, [1, 2, 4])), "view": "Staleness"}))
     assert "With 4 trainers, mean staleness is 3.00 updates (expected: N - 1 = 3)." in shown
     assert (
         "Test accuracy is 0.5" in shown
@@ -366,16 +359,18 @@ def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
 def test_chosen_runs_and_another_result_stand_in_the_address(home: Home) -> None:
     asynchronous(home, [2], seeds=1)
     asynchronous(home, [4], seeds=2)
-    shown = words(opened("scaling", {"runs": "1-3", "view": "Staleness", "result": "test/accuracy"}))
+    shown = all_words(opened("scaling", {"runs": "1-3", "view": "Staleness", "result": "test/accuracy"}))
     assert "Test accuracy by staleness" in shown and "Staleness of each run" in shown
     assert "With 2 trainers, mean staleness is 1.00 updates (expected: N - 1 = 1)." in shown
 
 
 def test_lines_are_told_apart_and_one_size_is_laid_along_together(home: Home) -> None:
-    both = words(opened("sweep", {"sweep": str(asynchronous(home, [2, 4], momentum=[0.0, 0.5])), "view": "Staleness"}))
+    both = all_words(
+        opened("sweep", {"sweep": str(asynchronous(home, [2, 4], momentum=[0.0, 0.5])), "view": "Staleness"})
+    )
     assert "momentum 0.5: Test accuracy is" in both, both[:900]
     assert "momentum 0: With 2 trainers" in both
-    bound = words(
+    bound = all_words(
         opened("sweep", {"sweep": str(asynchronous(home, [2], 1, staleness_bound=[0, 4])), "view": "Staleness"})
     )
     assert (
@@ -386,13 +381,13 @@ def test_lines_are_told_apart_and_one_size_is_laid_along_together(home: Home) ->
 
 def test_one_seed_one_size_and_runs_without_staleness_say_so(home: Home) -> None:
     asynchronous(home, [2], seeds=1)
-    assert "every size is one run" in words(opened("scaling", {"runs": "1", "view": "Staleness"}))
-    assert "Nothing to compare: all runs have the same size." in words(
+    assert "every size is one run" in all_words(opened("scaling", {"runs": "1", "view": "Staleness"}))
+    assert "Nothing to compare: all runs have the same size." in all_words(
         opened("scaling", {"runs": "1", "view": "Staleness"})
     )
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM histograms")
-    assert "These runs did not record staleness." in words(opened("scaling", {"runs": "1", "view": "Staleness"}))
+    assert "These runs did not record staleness." in all_words(opened("scaling", {"runs": "1", "view": "Staleness"}))
 
 
 def run(number: int, trainers: int, counts: dict[int, int], result: float) -> Stale:
@@ -425,7 +420,7 @@ def test_a_value_whose_runs_failed_stays_beside_the_answer_and_in_the_table(home
     sweep_id = hogwild(
         home, {"learning_rate": [0.1, 1.0]}, 1, fails=lambda run: cause if run.config["learning_rate"] == 1 else ""
     )
-    shown = words(view(sweep_id, "Results"))
+    shown = all_words(view(sweep_id, "Results"))
     answer = "Last test accuracy: 95.00 % (learning rate 0.1). Not counted: learning rate 1, 1 failed: loss became NaN."
     assert answer in shown
     assert "<td>0 of 1, 1 failed: loss became NaN</td>" in shown
@@ -435,6 +430,6 @@ def test_a_value_whose_runs_failed_stays_beside_the_answer_and_in_the_table(home
         2,
         fails=lambda run: "A cause." if (run.config["learning_rate"], run.config["seed"]) == (1, 1) else "",
     )
-    shown = words(view(sweep_id, "Results"))
+    shown = all_words(view(sweep_id, "Results"))
     assert "Not counted: learning rate 1, 1 failed: A cause." in shown
     assert "<td>1 of 2, 1 failed: A cause</td>" in shown

@@ -26,20 +26,12 @@ from engine.store.records import Status
 from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
 from tests.app.browsing import Client
+from tests.app.reading import html, opened, said
 from tests.app.runs.drawn_table import rows_of
-from tests.app.test_pages import opened, said
 from tests.labs import sweeps
 from tests.waiting import PATIENCE_S
 
 STATUSES: tuple[Status, ...] = ("starting", "running", "stopping", "finished", "failed", "cancelled", "lost")
-
-
-def html(test: AppTest) -> str:
-    return " ".join(str(element.proto.body) for element in test.get("html"))
-
-
-def words(test: AppTest) -> str:
-    return said(test).replace("\\", "")
 
 
 def form(experiment_name: str = "hogwild", **query: Any) -> AppTest:
@@ -80,7 +72,7 @@ def test_the_page_shows_every_run_in_every_status_by_word_and_link(home: Home) -
 def test_a_link_to_no_sweep_is_a_sentence(home: Home, wanted: str, word: str) -> None:
     test = opened("sweep", {"sweep": wanted})
     assert not test.exception
-    assert word in words(test)
+    assert word in said(test)
 
 
 def test_sweeps_are_listed_linked_and_cancelled_after_a_question(home: Home, reader: Reader) -> None:
@@ -96,7 +88,7 @@ def test_sweeps_are_listed_linked_and_cancelled_after_a_question(home: Home, rea
     sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
     test = opened("sweep", {"sweep": str(sweep_id)})
     test.button(key=f"cancel-sweep-{sweep_id}").click().run()
-    assert "2 of 2 runs have not ended" in words(test)
+    assert "2 of 2 runs have not ended" in said(test)
     assert labels(test)[-2:] == ["Cancel all runs", "Keep it"]
     assert reader.sweeps.one(sweep_id).statuses == {"queued": 2}
     sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
@@ -130,7 +122,7 @@ def test_a_sweep_of_an_experiment_that_is_gone_is_still_shown(home: Home) -> Non
         connection.execute("UPDATE runs SET experiment = 'gone'")
     test = opened("sweep", {"sweep": str(sweep_id)})
     assert not test.exception
-    assert "gone over splits" in words(test)
+    assert "gone over splits" in said(test)
 
 
 def store_demand(home: Home, run_id: int) -> Any:
@@ -165,14 +157,14 @@ def test_the_form_is_for_one_run_until_the_fold_offers_more(home: Home) -> None:
         test.selectbox(key="sweep.first.hogwild").value,
         test.text_input(key="sweep.values.hogwild.trainers").value,
     ) == ("trainers", "1, 2, 4, 8")
-    assert test.button(key="launch").label == "Launch sweep" and "4 runs: trainers" in words(test)
+    assert test.button(key="launch").label == "Launch sweep" and "4 runs: trainers" in said(test)
     test.selectbox(key="sweep.second.hogwild").set_value("lock").run()
     test.number_input(key="sweep.seeds.hogwild").set_value(3).run()
     assert (
         "24 runs: trainers 1, 2, 4, 8 × lock false, true × 3 seeds (overrides trainers and lock in the form)."
-        in words(test)
+        in said(test)
     )
-    assert "Largest run:" in words(test)
+    assert "Largest run:" in said(test)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +180,7 @@ def test_a_problem_stands_in_the_fold_and_bars_the_launch(home: Home, text: str,
     test.number_input(key="sweep.seeds.hogwild").set_value(20).run()
     test.text_input(key="sweep.values.hogwild.trainers").set_value(text).run()
     assert not test.exception
-    assert sentence in words(test)
+    assert sentence in said(test)
     assert test.button(key="launch").disabled
 
 
@@ -197,7 +189,7 @@ def test_a_combination_that_breaks_a_rule_or_a_device_that_is_not_here_bars_the_
 ) -> None:
     test = form("pipeline")
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 65").run()
-    assert "With splits 65: splits must be at most batch_size (64), got 65" in words(test)
+    assert "With splits 65: splits must be at most batch_size (64), got 65" in said(test)
     assert test.button(key="launch").disabled
     monkeypatch.setattr("platform.system", lambda: "Linux")
     test = form("reference")
@@ -231,15 +223,15 @@ def test_a_launch_queues_the_sweep_under_the_persons_name(home: Home, reader: Re
 
 def test_the_form_shows_the_total_work_of_a_run_and_makes_it_equal_in_a_sweep(home: Home, reader: Reader) -> None:
     test = form()
-    assert "Total: 60 passes, 86,220 samples, 2,700 updates" in words(test)
+    assert "Total: 60 passes, 86,220 samples, 2,700 updates" in said(test)
     test.number_input(key="form.hogwild.epochs").set_value(6).run()
     test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 2, 4").run()
-    assert "Total: 12 passes, 17,244 samples, 540 updates" in words(test)
-    assert "Unequal total work: 6 passes to 24 passes. Turn on Equal total work to compare the values." in words(test)
+    assert "Total: 12 passes, 17,244 samples, 540 updates" in said(test)
+    assert "Unequal total work: 6 passes to 24 passes. Turn on Equal total work to compare the values." in said(test)
     test.toggle(key="sweep.equal.hogwild").set_value(True).run()
-    assert "Total work of each run: 12 passes, with epochs 12, 6, 3." in words(test)
+    assert "Total work of each run: 12 passes, with epochs 12, 6, 3." in said(test)
     test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 5").run()
-    assert "Set epochs to 5 (10 passes) or 10 (20 passes)." in words(test)
+    assert "Set epochs to 5 (10 passes) or 10 (20 passes)." in said(test)
     assert test.button(key="launch").disabled
     test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 4").run()
     test.button(key="launch").click().run()
@@ -277,13 +269,13 @@ def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Hom
     test.selectbox(key="sweep.first.hogwild").set_value("learning_rate").run()
     assert test.text_input(key="sweep.ranges.hogwild.learning_rate").value.startswith("log:")
     test.text_input(key="sweep.ranges.hogwild.learning_rate").set_value("log:0.1..0.001").run()
-    assert "learning_rate: a range must be ascending" in words(test)
+    assert "learning_rate: a range must be ascending" in said(test)
     assert test.button(key="launch").disabled
     test.text_input(key="sweep.ranges.hogwild.learning_rate").set_value("log:0.001..0.1").run()
     test.number_input(key="sweep.draws.hogwild").set_value(3).run()
     test.number_input(key="sweep.seeds.hogwild").set_value(2).run()
     test.number_input(key="sweep.stop.hogwild").set_value(4).run()
-    assert "6 runs: 3 samples of learning_rate from log:0.001..0.1 × 2 seeds." in words(test)
+    assert "6 runs: 3 samples of learning_rate from log:0.001..0.1 × 2 seeds." in said(test)
     test.button(key="launch").click().run()
     assert not test.exception
     found = read(home)
@@ -301,22 +293,22 @@ def test_a_sweep_for_timing_says_what_it_will_do_and_refuses_too_few_runs(home: 
     test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 2").run()
     assert (
         "12 runs and 1 warm-up run: 6 of each of 2 combinations, and up to 12 until its median time is known to ± 5 %."
-    ) in words(test)
+    ) in said(test)
     test.number_input(key="sweep.most.hogwild").set_value(4).run()
-    assert "At most 4 runs per combination, but at least 6." in words(test)
+    assert "At most 4 runs per combination, but at least 6." in said(test)
     assert test.button(key="launch").disabled
     test.number_input(key="sweep.repeats.hogwild").set_value(3).run()
-    assert "At most 4 runs per combination can't give an interval of the median: allow at least 6." in words(test)
+    assert "At most 4 runs per combination can't give an interval of the median: allow at least 6." in said(test)
     test.number_input(key="sweep.most.hogwild").set_value(8).run()
     test.number_input(key="sweep.within.hogwild").set_value(2.5).run()
     launch = test.button(key="launch")
-    assert not launch.disabled and "6 runs and 1 warm-up run: 3 of each of 2 combinations" in words(test)
+    assert not launch.disabled and "6 runs and 1 warm-up run: 3 of each of 2 combinations" in said(test)
     launch.click().run()
     found = read(home)
     assert (found.exclusive, found.timing, found.total, found.seeds) == (True, Timing(0.025, 8), 7, (0, 1, 2))
-    said = html(page(1))
-    assert "one run at a time, until medians are known to ± 2.5 %, at most 8 runs each" in said
-    assert "<small>Warm-up</small>" in said and "<small>Medians known</small><span>0 of 2</span>" in said
+    shown = html(page(1))
+    assert "one run at a time, until medians are known to ± 2.5 %, at most 8 runs each" in shown
+    assert "<small>Warm-up</small>" in shown and "<small>Medians known</small><span>0 of 2</span>" in shown
 
 
 def held_for(home: Home, seconds: float) -> None:
@@ -330,14 +322,14 @@ def held_for(home: Home, seconds: float) -> None:
 
 def test_the_form_says_what_a_sweep_takes_and_how_much_of_that_is_known(home: Home) -> None:
     test = form("pipeline")
-    assert "No estimate yet: no similar run has finished on this machine." in words(test)
+    assert "No estimate yet: no similar run has finished on this machine." in said(test)
     assert "<span>unknown</span>" in html(test)
     _, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     for run in runs:
         sweeps.drive(home, run)
     held_for(home, 3600)
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2").run()
-    assert "Estimated from the total times of similar runs on this machine." in words(test)
+    assert "Estimated from the total times of similar runs on this machine." in said(test)
     assert re.search(r"<small>Estimated usage</small><span>[24] core-hours</span>", html(test))
     assert re.search(r"<small>Estimated finish</small><span>at about .*\(in [12] h\)</span>", html(test))
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2, 4").run()
@@ -345,7 +337,7 @@ def test_the_form_says_what_a_sweep_takes_and_how_much_of_that_is_known(home: Ho
         "2 of 3 runs have similar ones; each of the others is assumed to take 1 h, the median of the 2 runs that "
         "differ only in the varied settings."
     )
-    assert told in words(test)
+    assert told in said(test)
 
 
 def test_the_estimate_of_a_sweep_for_timing_counts_warm_up_idle_checks_and_repeats(home: Home) -> None:
@@ -380,11 +372,11 @@ def test_what_is_left_of_a_sweep_for_timing_is_the_least_until_it_has_all_repeat
 def test_a_sweeps_page_says_what_is_left_of_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_forecast, "FRESH_S", 1e-9)
     sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2, 4]})
-    assert "3 runs left; no estimate yet." in words(page(sweep_id))
+    assert "3 runs left; no estimate yet." in said(page(sweep_id))
     for run in runs[:2]:
         sweeps.drive(home, run)
     held_for(home, 3600)
-    told = words(page(sweep_id))
+    told = said(page(sweep_id))
     assert re.search(
         (
             r"1 run left, about [12] core-hours\. Estimated finish at about .* \(in 1 h\)\. None of the runs has "
@@ -394,10 +386,10 @@ def test_a_sweeps_page_says_what_is_left_of_it(home: Home, monkeypatch: pytest.M
     )
     with Store.open(home) as store:
         store.sweeps.hold(sweep_id, by="Ada")
-    assert "Paused; if resumed now, estimated finish at about" in words(page(sweep_id))
+    assert "Paused; if resumed now, estimated finish at about" in said(page(sweep_id))
     with Store.open(home) as store:
         store.runs.cancel(runs[2].id, by="Ada")
-    assert "left" not in words(page(sweep_id))
+    assert "left" not in said(page(sweep_id))
 
 
 def test_a_sweep_is_paused_and_let_go_on(home: Home) -> None:
@@ -406,10 +398,10 @@ def test_a_sweep_is_paused_and_let_go_on(home: Home) -> None:
     test.session_state["person"] = "Ada"
     test.button(key=f"hold-sweep-{sweep_id}").click().run()
     assert read(home).paused
-    assert "Queued runs wait until someone resumes the sweep." in words(test)
+    assert "Queued runs wait until someone resumes the sweep." in said(test)
     assert ("Pause" in labels(test), "Resume" in labels(test)) == (False, True)
     assert "paused, 2 queued" in html(opened("sweep"))
-    assert f"Waiting: sweep {sweep_id} is paused." in words(opened("run", {"run": "1"}))
+    assert f"Waiting: sweep {sweep_id} is paused." in said(opened("run", {"run": "1"}))
     test.button(key=f"release-sweep-{sweep_id}").click().run()
     assert not read(home).paused
 
@@ -419,7 +411,7 @@ def test_a_sweep_is_extended_with_values_and_seeds(home: Home) -> None:
     page(sweep_id).button(key=f"extend-sweep-{sweep_id}").click().run()
     test = dialog("ask_extend")
     test.text_input(key="extend-splits").set_value("2").run()
-    assert "splits has the value 2 twice." in words(test)
+    assert "splits has the value 2 twice." in said(test)
     test.text_input(key="extend-splits").set_value("4").run()
     test.number_input(key="extend-seeds").set_value(1).run()
     assert "Add 4 runs" in labels(test)
@@ -452,7 +444,7 @@ def test_what_ended_badly_is_tried_again_in_the_same_cell(home: Home, reader: Re
         sweeps.drive(home, run, status)  # type: ignore[arg-type]
     test = page(sweep_id)
     test.button(key=f"retry-sweep-{sweep_id}").click().run()
-    assert "1 of 3 cells failed or was lost." in words(test)
+    assert "1 of 3 cells failed or was lost." in said(test)
     dialog("ask_retry").button(key="retry-order").click().run()
     again = reader.sweeps.runs(sweep_id)
     shown = matrix(reader.sweeps.one(sweep_id), again)
@@ -552,7 +544,7 @@ def test_ideal_and_bound_start_from_the_measured_time_of_each_mode(home: Home) -
         )
     assert len({lines[name].line.dash for name in ("gpipe", "gpipe, ideal", "gpipe, bound for these stages")}) == 3
     test = opened("sweep", {"sweep": str(sweep_id)})
-    assert "Ideal: the work with 1 split" in words(test)
+    assert "Ideal: the work with 1 split" in said(test)
     assert "<td>7.531</td>" in html(test), "the table tells the ideal time too"
 
 
@@ -566,7 +558,7 @@ def test_no_line_is_drawn_before_its_start_was_measured(home: Home) -> None:
         lacking
         == "Ideal and bound need the execution time measured with splits 1: add splits 1 to a sweep to see them."
     )
-    assert lacking in words(opened("sweep", {"sweep": str(without)}))
+    assert lacking in said(opened("sweep", {"sweep": str(without)}))
     half, runs = sweeps.pipeline(home, {"splits": [1, 2], "mode": ["gpipe", "1f1b"]})
     for run in runs:
         sweeps.drive(home, run, "failed" if run.config["mode"] == "1f1b" else "finished")
@@ -645,7 +637,7 @@ def test_words_and_empty_values_lie_along_an_axis_too(home: Home, reader: Reader
     test = opened("sweep", {"sweep": str(sweep_id)})
     assert not test.exception
     shown = html(test)
-    assert "Reference over threads per rank and dataset" in words(test)
+    assert "Reference over threads per rank and dataset" in said(test)
     assert ">threads per rank none</th>" in shown and "digits, seed 0" in shown
     assert '<th scope="col">Threads per rank</th><th scope="col">Dataset</th><th scope="col">Runs counted</th>' in shown
     assert "Values of threads per rank" in shown and "threads_per_rank" not in shown

@@ -13,7 +13,7 @@ from app.ui.widgets import PAGES
 from engine.home import Home
 from tests.app import quick_pages
 from tests.app.browsing import Client
-from tests.app.test_pages import opened
+from tests.app.reading import opened
 from tests.fuzz.hostile import MARKED, WORDS
 from tests.inputs import counts, inputs
 from tests.labs import basic

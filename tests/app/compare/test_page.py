@@ -41,8 +41,7 @@ from engine.recorder import Point
 from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import RunRow
 from engine.system.processes import me
-from tests.app.test_pages import give_name, opened, popovers, said
-from tests.app.test_sweeps import html
+from tests.app.reading import give_name, html, opened, popovers, said
 from tests.labs import compare
 from tests.labs.compare import ACCURACY, LOSS
 
@@ -52,7 +51,7 @@ AT = session_state._WIDGETS
 def words(test: AppTest) -> str:
     assert not test.exception
     assert not test.error
-    return said(test).replace("\\", "")
+    return said(test)
 
 
 @pytest.fixture

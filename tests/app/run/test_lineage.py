@@ -17,7 +17,7 @@ from engine.store import Launch, Reader, Store
 from engine.store.records import Status
 from engine.system.machine import demand, machine
 from engine.system.processes import me
-from tests.app.test_pages import give_name, opened
+from tests.app.reading import give_name, html, opened
 from tests.checkpoints import lay_of
 
 
@@ -38,8 +38,7 @@ def ended(home: Home, status: Status = "cancelled", *, name: str = "reference", 
 
 def links(test: AppTest) -> dict[str, str]:
     """Return the page's links to runs: the words, and where each leads."""
-    html = " ".join(str(element.proto.body) for element in test.get("html"))
-    return {words: target for target, words in re.findall(r'<a href="([^"]+)">([^<]+)</a>', html)}
+    return {words: target for target, words in re.findall(r'<a href="([^"]+)">([^<]+)</a>', html(test))}
 
 
 def can_resume(test: AppTest) -> bool | None:

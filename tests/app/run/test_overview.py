@@ -26,8 +26,8 @@ from engine.registry import experiment, experiments
 from engine.store import Reader, Store
 from engine.store.records import RankRow, Status, Summary
 from engine.transfer.import_child import import_path
+from tests.app.reading import html, opened
 from tests.app.run.test_lineage import ended
-from tests.app.test_pages import opened
 from tests.labs.basic import now
 from tests.transfer.readers.test_other_programs import mlruns
 
@@ -95,7 +95,7 @@ def test_a_queued_run_says_why_it_waits_and_has_no_controls_of_curves(home: Home
 def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab: dict[Status, int]) -> None:
     for section in ("Overview", "Log"):
         test = opened("run", {"run": str(lab["finished"]), "section": section})
-        shown = " ".join(str(element.proto.body) for element in test.get("html"))
+        shown = html(test)
         assert '<div data-slot="result"><small>Test accuracy</small> <strong>95.50 %</strong></div>' in shown
         assert ("Rank activity" in shown) == (section == "Overview")
     assert live_update.standing(home, lab["queued"], "Overview").slots["result"] == ""

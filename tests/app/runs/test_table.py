@@ -37,9 +37,8 @@ from engine.store.notices.outbox import Message
 from engine.store.records import Status
 from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
+from tests.app.reading import html, opened, popovers, said
 from tests.app.runs.drawn_table import rows_of, table_of, tick
-from tests.app.test_pages import opened, popovers, said
-from tests.app.test_sweeps import html
 from tests.labs import basic, small, sweeps
 from tests.labs import duel as duels
 from tests.stand_in import worker
@@ -74,7 +73,7 @@ def test_a_typed_name_with_spaces_is_a_column_and_an_order(foreign: list[int]) -
     for name in ("warmup steps", 'config["warmup steps"]', "val loss.min"):
         test = page(columns=[name], sort=f"-{name}", of="pets")
         assert name in last.cells[0] and "The f" not in said(test), name
-    assert "Column no such was ignored. The field's 'no such'" in said(page(columns=["no such"])).replace("\\", "")
+    assert "Column no such was ignored. The field's 'no such'" in said(page(columns=["no such"]))
 
 
 def test_default_columns_are_those_that_the_runs_in_view_have(foreign: list[int]) -> None:
@@ -213,9 +212,7 @@ def page(**query: Any) -> AppTest:
 @pytest.mark.parametrize("written", ["inf", "-inf", "nan", "1e999", "1.5", "-1", "twelve"])
 def test_a_baseline_in_the_address_that_is_no_runs_number_is_said_and_left_out(seeds: list[int], written: str) -> None:
     test = page(baseline=written)
-    assert f"Baseline must be a run number, such as 12; got '{written}'. Enter one under Display" in said(test).replace(
-        "\\", ""
-    )
+    assert f"Baseline must be a run number, such as 12; got '{written}'. Enter one under Display" in said(test)
 
 
 def framed(**query: Any) -> pd.DataFrame:
@@ -235,7 +232,7 @@ def test_filters_sorts_and_columns_in_the_address_choose_what_is_shown(home: Hom
     assert test.text_input(key="filter").value == 'trainers >= 4 and status == "finished"'
     assert "2 of 6 runs." in said(test)
     assert rows(page(filter="test/accuracy.best > 0.98")) == [seeds[2]]
-    assert "0.98 is interpreted as 98 %" in said(page(filter="test/accuracy.best > 0.98")).replace("\\", "")
+    assert "0.98 is interpreted as 98 %" in said(page(filter="test/accuracy.best > 0.98"))
     assert rows(page(filter="trainers == 2", by="Bea", of="hogwild")) == [seeds[0]]
     assert rows(page(sort="-test/accuracy.best"))[:3] == [seeds[2], seeds[1], seeds[0]]
     assert rows(page(sort="test/accuracy.best"))[0] == seeds[5]
@@ -244,7 +241,7 @@ def test_filters_sorts_and_columns_in_the_address_choose_what_is_shown(home: Hom
     frame = framed(columns=columns, filter=f"id == {seeds[1]}")
     assert [name for name in frame.columns if name in columns] == columns
     assert list(frame.iloc[0][columns]) == [pytest.approx(98 - 7 / 3), 2, pytest.approx(96.0), 20.0, 2]
-    assert "Column trainer was ignored" in said(page(columns=["trainers", "trainer"])).replace("\\", "")
+    assert "Column trainer was ignored" in said(page(columns=["trainers", "trainer"]))
     test = page(baseline=str(seeds[0]))
     assert test.text_input(key="baseline").value == str(seeds[0])
     assert "Baseline must be" not in said(test)
@@ -266,7 +263,7 @@ def test_a_wrong_filter_is_a_sentence_under_its_field_and_no_table(
     home: Home, seeds: list[int], text: str, words: str
 ) -> None:
     test = page(filter=text)
-    assert words in said(test).replace("\\", "")
+    assert words in said(test)
     assert not last.rows
     assert rows(test.text_input(key="filter").set_value("").run()) == seeds[::-1]
 

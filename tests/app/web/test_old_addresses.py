@@ -9,8 +9,8 @@ from app.ui.widgets import PAGES
 from engine.home import Home
 from engine.store.records import Status
 from tests.app.browsing import Client
+from tests.app.reading import opened, said
 from tests.app.runs.drawn_table import ids_of, table_of
-from tests.app.test_pages import opened, said
 from tests.labs import sweeps
 
 MOVED = {

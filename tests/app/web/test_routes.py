@@ -23,7 +23,7 @@ from engine.store.records import Status
 from engine.store.timestamps import now
 from engine.system.machine import demand, machine
 from tests.app.browsing import BASE, Client
-from tests.app.test_pages import opened
+from tests.app.reading import html, opened
 from tests.labs import basic, compare
 
 Lab = dict[Status, int]
@@ -317,7 +317,7 @@ def test_a_ticking_page_shows_slots_as_the_route_gives_them_and_its_frame_stays(
     run_id = lab["failed"]  # nothing of it ticks, so both are of the same moment
     found = standing(home, run_id, section)
     page = opened("run", {"run": str(run_id), "section": section})
-    shown = " ".join(element.proto.body for element in page.get("html"))
+    shown = html(page)
     told = [json.loads(element.proto.json) for element in page.get("bidi_component") if element.proto.json]
     figures = {data["key"]: data for data in told if "figure" in data}
     slots = {name: content for name, content in found.slots.items() if name != "bar"}  # an ended run has no bar

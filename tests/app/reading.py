@@ -1,0 +1,63 @@
+"""How tests open pages, and read what is on them."""
+
+from collections.abc import Mapping
+from html import unescape
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.core import visitor
+from app.ui import components
+from app.ui.widgets import PAGES
+from engine.home import ROOT, Home
+from tests.waiting import PATIENCE_S
+
+
+def opened(page: str, query: Mapping[str, Any] | None = None) -> AppTest:
+    """Open a page through the frame, as a link does."""
+    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=PATIENCE_S)
+    if page != "home":
+        test = test.switch_page(str(PAGES[page]))
+    for name, value in (query or {}).items():
+        test.query_params[name] = value
+    return test.run()
+
+
+def give_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Answer the dialog that asks for the name."""
+    monkeypatch.setattr(components, "name_form", lambda *_: visitor.hand_over(Home.find(), name))
+
+
+def said(test: AppTest) -> str:
+    """Return all plain words on the page, as a person sees them."""
+    kinds = (
+        test.title,
+        test.header,
+        test.subheader,
+        test.markdown,
+        test.caption,
+        test.warning,
+        test.error,
+        test.success,
+        test.info,
+        test.text,
+    )
+    return " ".join(str(element.value) for kind in kinds for element in kind).replace("\\", "")
+
+
+def html(test: AppTest) -> str:
+    """Return all HTML of ours on the page."""
+    return " ".join(str(element.proto.body) for element in test.get("html"))
+
+
+def all_words(test: AppTest) -> str:
+    """Return all words on a page that has opened, those in HTML and badges too."""
+    assert not test.exception
+    badges = " ".join(str(each.proto.body) for each in test.get("badge"))
+    return unescape(f"{said(test)} {html(test)} {badges}".replace("\\", ""))
+
+
+def popovers(test: AppTest) -> list[str]:
+    """Return the labels of all popovers on the page."""
+    return [each.proto.popover.label.replace("\\", "") for each in test.get("popover")]
