@@ -12,9 +12,9 @@ from engine.home import Home
 from engine.launch import resume, why_not_resumable
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
-from engine.runtime.worker.worker import _resumed
 from engine.seeding import SEEDING
 from engine.store import Demand, Launch, Reader, Status, Store
+from engine.system.checkpoint_state import go_on_from_parent
 from engine.system.processes import me
 from tests.checkpoints import lay, lay_former, lay_of
 from tests.cli.conftest import Parallab
@@ -87,7 +87,7 @@ def test_a_resumption_that_waited_over_an_update_fails_with_the_cure(
     with store.db.change() as connection:
         connection.execute("UPDATE runs SET seeding = 1 WHERE id = ?", [parent])
     with pytest.raises(NoCheckpoint, match="Retry it, which repeats it from the start"):
-        _resumed(store.read.runs.one(child), home.run_folder(child), store)
+        go_on_from_parent(store, store.read.runs.one(child), home.run_folder(child))
 
 
 @pytest.mark.parametrize("former", [False, True])
@@ -109,7 +109,7 @@ def test_the_checkpoint_of_another_run_is_refused_and_the_run_is_retried(
         Launch("reference", store.read.runs.one(run_id).config, "ada", parent_id=run_id, demand=Demand(1, 0, 1, 1))
     )
     with pytest.raises(NoCheckpoint, match="is that of another run"):
-        _resumed(store.read.runs.one(child), home.run_folder(child), store)
+        go_on_from_parent(store, store.read.runs.one(child), home.run_folder(child))
     assert not home.run_folder(child).exists()
     assert parallab("retry", str(run_id), "--no-runner").returncode == 0
 
@@ -120,10 +120,10 @@ def test_a_run_that_resumed_is_resumed_from_its_parents_checkpoint_until_it_has_
     first = left("cancelled")
     save(home, first)
     second = resume(home, first, owner="ada")
-    _resumed(store.read.runs.one(second), home.run_folder(second), store)
+    go_on_from_parent(store, store.read.runs.one(second), home.run_folder(second))
     store.runs.cancel(second, by="ada")
     third = resume(home, second, owner="ada")
-    path, _ = _resumed(store.read.runs.one(third), home.run_folder(third), store)
+    path = go_on_from_parent(store, store.read.runs.one(third), home.run_folder(third))
     assert path == home.run_folder(third) / "resumed.pt"
     assert store.read.runs.one(third).resumed_uid == store.read.runs.one(first).uid
 
