@@ -26,6 +26,7 @@ from hypothesis import settings
 
 from engine.doctor.machine import CHROMIUM, PROGRAMS, installation, program
 from engine.home import ROOT, Home
+from engine.store import Store
 from engine.store import connection as connecting
 from engine.store.schema.upgrade import bring_up_to_date
 
@@ -219,6 +220,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     yield made
     if len(started) > before:
         end_processes_of(made)
+
+
+@pytest.fixture
+def store(home: Home) -> Iterator[Store]:
+    """Give the home's store, open for the whole test."""
+    with Store.open(home) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

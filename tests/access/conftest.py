@@ -1,6 +1,6 @@
 """What the tests of accounts and sign-ins share: passwords that cost little, and the lab's store."""
 
-from tests.app.conftest import reader, store
+from tests.app.conftest import reader
 from tests.cheap import cheap_passwords
 
-__all__ = ["cheap_passwords", "reader", "store"]
+__all__ = ["cheap_passwords", "reader"]

@@ -7,7 +7,7 @@ import pytest
 from streamlit.elements.lib import policies
 
 from engine.home import Home
-from engine.store import Reader, Store
+from engine.store import Reader
 from engine.store.records import Status
 from tests.app import quick_pages
 from tests.cheap import cheap_passwords
@@ -27,13 +27,6 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop the clock that ages are told by."""
     moment = datetime.now(UTC)
     monkeypatch.setattr("app.core.formatting.now", lambda: moment)
-
-
-@pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    """Give the home's store, open for the whole test."""
-    with Store.open(home) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 came in so far.
 """
 
-from collections.abc import Iterator
-
 import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -18,12 +16,6 @@ from engine.store.records import Status
 from tests.analysis.traces import hand_made, made
 from tests.app.reading import all_words, opened
 from tests.labs import basic
-
-
-@pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    with Store.open(home) as opened_store:
-        yield opened_store
 
 
 def section(run_id: int, **query: str) -> AppTest:

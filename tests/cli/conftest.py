@@ -89,12 +89,6 @@ def environment(home: Home) -> dict[str, str]:
 
 
 @pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    with Store.open(home) as opened:
-        yield opened
-
-
-@pytest.fixture
 def queued(store: Store) -> Callable[..., int]:
     """Queue a run that no runner takes, since none is there."""
 

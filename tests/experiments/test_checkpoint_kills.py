@@ -24,9 +24,9 @@ from engine.training.workload import Batch
 from tests.doubles import LocalRanks
 from tests.experiments.servers import server_functions
 from tests.experiments.sync_sgd import sync_functions
-from tests.store.conftest import add, reader, running, store
+from tests.store.conftest import add, reader, running
 
-__all__ = ["add", "reader", "running", "store"]
+__all__ = ["add", "reader", "running"]
 
 pytestmark = pytest.mark.ranks
 Running = Callable[..., int]

@@ -1,24 +1,17 @@
 """Channels of a lab, and receivers that are waited for however busy the machine is."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from engine.home import Home
 from engine.notices import delivery
-from engine.store import Store
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ANSWER_S", "WHOLE_S"):
         monkeypatch.setattr(delivery, name, 60.0)
-
-
-@pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    with Store.open(home) as opened:
-        yield opened
 
 
 @pytest.fixture

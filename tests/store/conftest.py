@@ -15,12 +15,6 @@ WORKER = ProcessIdentity("boot", 4242, 77)
 
 
 @pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    with Store.open(home) as store:
-        yield store
-
-
-@pytest.fixture
 def reader(home: Home, store: Store) -> Iterator[Reader]:
     with Reader.open(home) as reader:
         yield reader

@@ -11,9 +11,9 @@ from engine.store import ProcessIdentity, RankRow, Reader, Store
 from engine.store.timestamps import now
 from engine.system.processes import boot_id
 from engine.upkeep.leftovers import Leftover, leftovers
-from tests.store.conftest import add, program, reader, running, store
+from tests.store.conftest import add, program, reader, running
 
-__all__ = ["add", "program", "reader", "running", "store"]
+__all__ = ["add", "program", "reader", "running"]
 GONE = 2**22 + 7
 """A pid that no process has: Linux gives none above 2^22."""
 HOUR_AGO = time.time() - 3600
