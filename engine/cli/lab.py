@@ -10,7 +10,7 @@ import click
 
 from engine.access.confusables import sort_key
 from engine.access.providers import is_of_this_machine
-from engine.access.quotas import BOUNDS, Limits, limits, read_value, size
+from engine.access.quotas import BOUNDS, GB, Limits, limits, read_value, size
 from engine.access.rules import ROLE_WORDS, Role
 from engine.cli.answers import answer, counted, duration, moment, picked, print_json, table, wants_json
 from engine.cli.frame import OUTPUT_FILE, OWNER, argument, command, explained, option, together
@@ -382,7 +382,7 @@ def _usage(held: Held, mine: Limits) -> tuple[object, ...]:
         _of(held.cores, mine.max_cores_per_person),
         _of(held.gpus, mine.max_gpus_per_person),
         "any" if mine.max_run_time_s is None else f"at most {duration(mine.max_run_time_s)}",
-        f"{size(held.disk_bytes)}{'' if mine.max_disk_gb is None else f' of {mine.max_disk_gb:,.12g} GB'}",
+        f"{size(held.disk_bytes)}{'' if mine.max_disk_gb is None else f' of {size(mine.max_disk_gb * GB)}'}",
     )
 
 

@@ -41,8 +41,8 @@ def test_limits_are_set_shown_and_obeyed(parallab: Parallab, home: Home, queued:
         "0",
         "B",
         "of",
-        "0.5",
-        "GB",
+        "500.0",
+        "MB",
     ]
     refused = parallab(*SUBMIT)
     assert (refused.returncode, refused.stdout) == (

@@ -1,6 +1,7 @@
 """Hogwild! in real processes: one set of weights for all, every variant, and what quick promises."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,9 @@ def test_a_run_records_what_each_trainer_did(team: Team, variant: str) -> None:
         }
     )
     ranks, sink = team(config)
-    ranks.start_method = "forkserver"  # spawn is the same, and loads all of torch for each rank
+    ranks.context = replace(
+        ranks.context, start_method="forkserver"
+    )  # spawn is the same, and loads all of torch for each rank
     method("hogwild")(config, ranks)
     assert len(sink.values("test/accuracy")) == 2
     assert sink.progress == (2 * 2 * 1437, 2 * 2 * 1437, "samples")

@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,7 @@ def test_a_rank_that_does_not_enter_an_average_is_named(patient: Patient, how: i
 
 
 def test_a_run_that_is_to_end_when_it_hangs_fails_with_the_cause_and_the_stacks(patient: Patient) -> None:
-    patient.ranks.end_when_hung = True
+    patient.ranks.context = replace(patient.ranks.context, end_when_hung=True)
     patient.start(hangs.stop_before_an_average, 1, averaging(), 0)
     patient.thread.join()
     failure = patient.failure
@@ -86,7 +87,7 @@ def test_a_run_that_is_to_end_when_it_hangs_fails_with_the_cause_and_the_stacks(
 
 
 def test_a_run_that_is_to_end_when_it_hangs_continues_where_one_rank_of_several_stalls(patient: Patient) -> None:
-    patient.ranks.end_when_hung = True
+    patient.ranks.context = replace(patient.ranks.context, end_when_hung=True)
     patient.start(functions.free_running, 1, signal.SIGSTOP)
     assert bad_one(patient).state == "STALLED"
     assert patient.thread.is_alive() and patient.failure is None
@@ -182,7 +183,7 @@ def test_one_that_does_not_connect_to_the_others_is_named(patient: Patient) -> N
 
 def test_a_rank_that_works_or_waits_for_its_data_long_is_not_hung(tmp_path: Path) -> None:
     patient = Patient(tmp_path, QUICK)
-    patient.ranks.end_when_hung = True
+    patient.ranks.context = replace(patient.ranks.context, end_when_hung=True)
     patient.start(functions.work_long, 2.0)
     patient.thread.join()
     assert patient.failure is None

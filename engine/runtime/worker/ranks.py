@@ -34,7 +34,7 @@ GRACE_S = 2.0
 """Seconds that a rank has to exit after SIGTERM."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Ranks:
     """How to start a run's ranks, and after `run` the measured times."""
 

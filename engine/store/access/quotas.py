@@ -191,11 +191,11 @@ def over_disk(mine: Limits, person: str, held: Held, more_bytes: int = 0) -> str
     """Return why a person may not store more, or `more_bytes` more; empty if they may."""
     if mine.max_disk_gb is None or held.disk_bytes + more_bytes < mine.max_disk_gb * GB:
         return ""
-    used = f"{size(held.disk_bytes)} of {mine.max_disk_gb:,.12g} GB used"
+    used = f"{size(held.disk_bytes)} of {size(mine.max_disk_gb * GB)} used"
     if held.disk_bytes < mine.max_disk_gb * GB:
         return (
             f"Disk quota of {person}: {used}, and this import "
-            f"needs about {more_bytes / GB:,.3g} GB more. Import fewer runs, or ask an admin to thin or delete old "
+            f"needs about {size(more_bytes)} more. Import fewer runs, or ask an admin to thin or delete old "
             "runs (the gc command) or to raise the quota."
         )
     return (

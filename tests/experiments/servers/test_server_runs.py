@@ -3,6 +3,7 @@ others die.
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -291,7 +292,7 @@ def test_the_tutorial_variant_trains_the_same_method_and_waits_for_no_trainer_th
     whole = {"batch_update_size": batch} if batch > 1 else {}
     config = config_of(name, trainers, variant="tutorial", start_method="spawn", batch_size=batch_size, **whole)
     ranks, sink = ranks_of(config, tmp_path)
-    ranks.start_method = "forkserver"  # spawn is the same, four times as slow to start
+    ranks.context = replace(ranks.context, start_method="forkserver")  # spawn is the same, four times as slow to start
     from engine.training import tutorial_server  # loads torchvision, which takes seconds
 
     tutorial_server.run(config, ranks, Digits(load("digits"), trainers, batch_size, 1), batch)
@@ -305,7 +306,7 @@ def test_a_tutorial_run_goes_on_without_a_killed_trainer_where_an_update_does_no
         "async_sgd", 2, variant="tutorial", start_method="spawn", batch_size=256, kill_trainer=1, kill_at_step=2
     )
     ranks, sink = ranks_of(config, tmp_path)
-    ranks.start_method = "forkserver"
+    ranks.context = replace(ranks.context, start_method="forkserver")
     method("async_sgd")(config, ranks)
     assert [kind for kind, _ in sink.events] == ["trainer killed", "rank lost"]
     assert len(sink.values("train/loss", 2)) == 3
@@ -323,7 +324,7 @@ def test_the_tutorials_module_learns_what_the_engines_weights_learn(tmp_path: Pa
         batch_size=2,
     )
     ranks, sink = ranks_of(config, tmp_path)
-    ranks.start_method = "forkserver"
+    ranks.context = replace(ranks.context, start_method="forkserver")
     method("parameter_server")(config, ranks)
     workload = RandomImages("small_resnet", 1, 2, 2)
     net, losses = workload.net(7), []

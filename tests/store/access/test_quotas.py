@@ -170,7 +170,7 @@ def test_who_fills_the_disk_launches_no_more(store: Store, home: Home, running: 
     second = store.runs.add(Launch("hogwild", {}, "ada", demand=SIZE))
     store.db.touch(run_id)
     store.disk.note([(run, 250_000_000) for run in store.disk.unmeasured(10)])
-    with pytest.raises(LimitReached, match=r"Disk quota of ada exceeded: 0\.5 of 0\.5 GB used\. Ask an admin"):
+    with pytest.raises(LimitReached, match=r"Disk quota of ada exceeded: 500\.0 MB of 500\.0 MB used\. Ask an admin"):
         store.runs.add(Launch("hogwild", {}, "ada", demand=SIZE))
     store.runs.add(Launch("hogwild", {}, "grace", demand=SIZE))
     assert second
