@@ -23,7 +23,7 @@ from engine.cluster.slurm import ACTIVE, SlurmUnavailable, name_of
 from engine.cluster.targets import Cluster, cluster
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.queue.order import quota_limits
+from engine.queue.backfill import quota_limits
 from engine.runtime.worker.sink import stop_reason
 from engine.store import Store
 from engine.store.connection import GAP_S

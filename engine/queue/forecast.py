@@ -12,9 +12,7 @@ from itertools import islice
 from engine.access.quotas import NONE, Limits, limits
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.queue.cluster_wait import cluster_wait
-from engine.queue.estimates import Estimate, History, left
-from engine.queue.order import (
+from engine.queue.backfill import (
     FreeSlots,
     Holder,
     Waiting,
@@ -27,6 +25,8 @@ from engine.queue.order import (
     shares,
     with_new,
 )
+from engine.queue.cluster_wait import cluster_wait
+from engine.queue.estimates import Estimate, History, left
 from engine.queue.slots import foreign_gpus
 from engine.store.launches import Launch
 from engine.store.queue.cluster_jobs import ClusterJob

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from engine.home import Home
+from engine.queue.backfill import Holder, Waiting, forecast, with_new
 from engine.queue.estimates import Estimate
 from engine.queue.forecast import Scene, limit_of, scene, to_launch, within
-from engine.queue.order import Holder, Waiting, forecast, with_new
 from engine.store.launches import Launch
 from engine.store.queue.queue import QueuedRun
 from engine.store.records import Demand, Run

@@ -17,9 +17,9 @@ from typing import IO, Protocol
 from engine.access.quotas import NONE, Limits, limits
 from engine.errors import ConfigError
 from engine.home import GIVEN, ROOT, Home
+from engine.queue.backfill import IDLE_CHECK_S, FreeSlots, next_up, quota_limits
 from engine.queue.estimates import History
 from engine.queue.forecast import holders_of, waiting_of
-from engine.queue.order import IDLE_CHECK_S, FreeSlots, next_up, quota_limits
 from engine.queue.slots import Slots, foreign_gpus, lacks, place
 from engine.store import Store
 from engine.store.queue.queue import QuotaLimits

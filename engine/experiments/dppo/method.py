@@ -18,7 +18,7 @@ from torch import Tensor
 
 from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.evaluation import watch
-from engine.experiments.dppo.gradient import Evaluation
+from engine.experiments.dppo.gradient_by_hand import Evaluation
 from engine.experiments.dppo.modes import MODES
 from engine.experiments.dppo.policy import ActorCriticAdam, FlatPolicy, PublishedPolicy, first_policy, mean_losses
 from engine.experiments.dppo.shared_state import Locks, Rollout, RunThread, SharedState

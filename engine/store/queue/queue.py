@@ -26,7 +26,7 @@ _WAITING = "FROM runs INDEXED BY runs_queue WHERE status = 'queued'"
 _ORDER = "ORDER BY priority DESC, place"
 _BEFORE = "(priority > ?1 OR (priority = ?1 AND place < ?2))"
 """The order of the queue, and the condition on runs before one of this priority and place; which of them may start is
-decided by `engine.queue.order`.
+decided by `engine.queue.backfill`.
 """
 _READY = (
     f"{_WAITING} AND {NOT_HELD} AND target = ? AND owner NOT IN (SELECT value FROM json_each(?))"

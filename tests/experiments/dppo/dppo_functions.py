@@ -7,7 +7,7 @@ from torch import Tensor
 
 from engine.experiments.dppo import method
 from engine.experiments.dppo.config import DppoConfig
-from engine.experiments.dppo.gradient import Evaluation
+from engine.experiments.dppo.gradient_by_hand import Evaluation
 from engine.experiments.dppo.policy import FlatPolicy, PublishedPolicy
 from engine.experiments.dppo.shared_state import SharedState
 from engine.rl import environments

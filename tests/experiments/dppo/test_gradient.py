@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import Categorical, Normal
 
 from engine.data.nets import bind, flat_weights
-from engine.experiments.dppo.gradient import Evaluation
+from engine.experiments.dppo.gradient_by_hand import Evaluation
 from engine.experiments.dppo.method import _Learner
 from engine.recorder import MemoryRecorder
 from engine.rl.actor_critic import ActorCritic, Network

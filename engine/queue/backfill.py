@@ -1,4 +1,6 @@
-"""The next run to start: first in, first out within a priority, limited per person, with backfill.
+"""Which waiting run may start: the head of the queue, or by backfill one behind it, within the quotas of its owner.
+
+The order of the queue itself is that of `engine/store/queue/queue.py`.
 
 A run may pass the head of the queue only if that does not delay the head: it takes nothing that the head needs, or it
 ends before the earliest start of the head, by the longest similar run and a margin.

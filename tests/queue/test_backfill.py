@@ -6,9 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.access.quotas import Limits
-from engine.queue.estimates import Estimate
-from engine.queue.forecast import reasons
-from engine.queue.order import (
+from engine.queue.backfill import (
     Free,
     FreeSlots,
     Holder,
@@ -21,6 +19,8 @@ from engine.queue.order import (
     soonest_start,
     started,
 )
+from engine.queue.estimates import Estimate
+from engine.queue.forecast import reasons
 
 ROOM = FreeSlots(4, 2)
 SHORT = Estimate(10.0, 8.0, 12.0, 5)
