@@ -10,6 +10,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 from zlib import crc32
@@ -221,7 +222,32 @@ class Line(NamedTuple):
 
     def record(self) -> Record:
         """Return its record; raises ValueError if it is none."""
-        return _RECORD.validate_json(self.json)
+        try:
+            return _RECORD.validate_json(self.json)
+        except ValueError:
+            if (found := _of_version_0_3(json.loads(self.json))) is None:
+                raise
+            return _RECORD.validate_python(found)
+
+
+def _of_version_0_3(found: Any) -> Any:
+    """Return today's record for one of version 0.3, whose job may end after the runner's upgrade; None for others."""
+    match found:
+        case {"kind": "log"}:
+            return found | {"kind": "log_file"}
+        case {"kind": "network", "level": value}:
+            return {"kind": "note", "name": "network", "value": value}
+        case {"kind": "programs", "programs": value}:
+            return {"kind": "note", "name": "other_programs", "value": value}
+        case {"kind": "ranks", "rows": [*rows]} if all(isinstance(row, list) for row in rows):
+            return found | {"rows": [dict(zip(_names(RankRow), row, strict=False)) for row in rows]}
+        case {"kind": "write", "samples": [*samples]} if all(isinstance(sample, list) for sample in samples):
+            return found | {"samples": [dict(zip(_names(MachineSample), sample, strict=False)) for sample in samples]}
+    return None
+
+
+def _names(kind: type[RankRow | MachineSample]) -> list[str]:
+    return [field.name for field in fields(kind)]
 
 
 class Tail(NamedTuple):

@@ -4,13 +4,14 @@ import math
 import os
 import random
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cluster.job_folder import JobFolder
-from engine.cluster.records import EventRecord, RecordFile, WriteRecord, line_of, read_records, tail_of
+from engine.cluster.records import EventRecord, Line, LogRecord, RecordFile, WriteRecord, line_of, read_records, tail_of
 from engine.errors import StoreFull, StoreGone
 from engine.recorder import Point, Span
 from engine.store.curve_records import MachineSample
@@ -77,6 +78,34 @@ def test_every_report_of_a_worker_arrives_as_it_was(folder: JobFolder) -> None:
     assert (sink.progress, sink.samples, sink.windows) == ((1, 2, "samples"), [sample], [window])
     assert sink.healths == [health]
     assert sink.events == [("hung", "It hangs."), ("kind", "détail\nof two lines")]
+
+
+def test_records_of_a_job_that_began_before_the_upgrade_arrive_too() -> None:
+    """Lines as version 0.3.0 wrote them."""
+    earlier = (
+        '{"kind":"log","source":"rank 0","path":"logs/rank-0.log"}',
+        '{"kind":"network","level":"namespace"}',
+        '{"kind":"programs","programs":[["python",0.5]]}',
+        f'{{"kind":"ranks","rows":[[0,"trainer1",7,"cpu","running",3,"{AT}",null,12.5,90.0,0]]}}',
+        '{"kind":"write","batches":[{"rank":0,"points":[["train/loss",3,NaN,1.5,0.1]]}],"points":[],"progress":[3,9,"samples"],'
+        f'"samples":[["{AT}","host","cpu_percent",83.0]],"windows":[[5,9,"asked"]]}}',
+    )
+    content = b""
+    for number, text in enumerate(earlier, 1):
+        rest = f"{number} {AT} {text}".encode()
+        content += b"%08x %s\n" % (crc32(rest), rest)
+    log, *records = [line.record() for line in tail_of(content, 0).lines]
+    assert isinstance(log, LogRecord) and log.path == "logs/rank-0.log"
+    sink = MemorySink()
+    for record in records:
+        record.apply(sink)  # type: ignore[arg-type]
+    assert sink.notes == {"network": "namespace", "other_programs": [["python", 0.5]]}
+    assert [row.role for row in sink.rows.values()] == ["trainer1"]
+    (batch,) = sink.batches
+    assert batch.points[0].name == "train/loss" and math.isnan(batch.points[0].value)
+    assert [sample.value for sample in sink.samples] == [83.0]
+    with pytest.raises(ValueError, match="lag"):
+        Line(1, AT, b'{"kind":"lag"}').record()
 
 
 def test_ranks_that_have_not_changed_are_not_written_again(folder: JobFolder) -> None:
