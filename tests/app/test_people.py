@@ -256,7 +256,7 @@ def test_the_log_as_a_file_and_the_table_of_rules_say_what_is_so(accounts: Home)
     rows = list(csv.DictReader(io.StringIO(as_csv(_table(AuditQuery("ada", "back up", False))).decode("utf-8-sig"))))
     assert [(row["who"], row["command"], row["detail"]) for row in rows] == [("ada", "back up", f"'{FORMULA}")]
     text = rules.PAGE.read_text()
-    assert rules.written(text) == text, "write it anew: python -m engine.access.rules"
+    assert rules.written(text) == text, "rewrite it: python -m engine.access.rules"
     for each in abilities():
         for role in ROLES:
             own, others = (PersonStanding("me", role).may(each.command, owners) for owners in (["me"], ["you"]))

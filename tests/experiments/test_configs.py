@@ -16,7 +16,7 @@ from engine.registry import EXPERIMENTS, UNLISTED, experiment
 SAID = Path(__file__).parent / "configs.jsonl"
 """A line for each experiment, each of its fields in the form's order, and each bad config with its problems.
 
-`PARALLAB_WRITE_DOCS=1 pytest tests/experiments/test_configs.py` writes it anew. Add a bad config with an empty list.
+`PARALLAB_WRITE_DOCS=1 pytest tests/experiments/test_configs.py` rewrites it. Add a bad config with an empty list.
 """
 
 

@@ -22,7 +22,7 @@ HOSTILE = (
 
 @pytest.fixture
 def notice(home: Home, define: Callable[[str], None]) -> Notice:
-    """A run with a hostile name that failed, as its owner is told of it."""
+    """A run with a hostile name that failed, as its owner is notified of it."""
     define("[team]\nurl = 'slack://T/B/C'")
     with Store.open(home) as store:
         store.subscriptions.add("team", owner="ada")

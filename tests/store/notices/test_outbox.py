@@ -1,4 +1,4 @@
-"""What is told of which ends, in the transaction that makes them; and how messages are taken, tried again and given
+"""Which ends are notified, in the transaction that makes them; and how messages are taken, tried again and given
 up.
 """
 
@@ -45,8 +45,8 @@ def subscribe(
     return store.subscriptions.add(channel, owner=owner, ends=ends, reach=reach)
 
 
-def told(reader: Reader, owner: str | None = "ada") -> list[tuple[str, int | None]]:
-    """Return what is told, oldest first: its kind, and the run, sweep or duel."""
+def notified(reader: Reader, owner: str | None = "ada") -> list[tuple[str, int | None]]:
+    """Return the notifications, oldest first: its kind, and the run, sweep or duel."""
     return [
         (each.kind, each.run_id or each.sweep_id or each.duel_id)
         for each in reversed(reader.outbox.sent(owner, limit=1_000))
@@ -68,7 +68,7 @@ def sweep(store: Store, count: int, **more: object) -> tuple[int, list[int]]:
     ]
 
 
-# ---- what is told --------------------------------------------------------------------------------------------------
+# ---- what is notified ----------------------------------------------------------------------------------------------
 
 
 def test_a_run_that_stands_still_is_told_before_its_end_and_one_of_a_sweep_too(
@@ -83,12 +83,12 @@ def test_a_run_that_stands_still_is_told_before_its_end_and_one_of_a_sweep_too(
         store.worker.begin(each, WORKER, {})
         store.worker.note_standstill(each, "hung", "trainer2 is stopped.")
         assert [event.kind for event in reader.details.events(each)][-1] == "hung"
-    assert told(reader) == [("run", run_id), ("failure", first)]
+    assert notified(reader) == [("run", run_id), ("failure", first)]
     assert reader.outbox.sent("ada")[0].sweep_id == sweep_id
     store.claims.end(run_id, "failed", "It failed.")
-    assert told(reader)[-1] == ("run", run_id)
+    assert notified(reader)[-1] == ("run", run_id)
     store.worker.note_standstill(run_id, "hung", "Too late.")
-    assert len(told(reader)) == 3
+    assert len(notified(reader)) == 3
 
 
 def test_a_single_run_is_told_to_its_owner_however_it_ends(
@@ -101,8 +101,8 @@ def test_a_single_run_is_told_to_its_owner_however_it_ends(
         carry_out(store, run_id, status)  # type: ignore[arg-type]
     store.runs.cancel(runs[3], by="grace")
     store.claims.refuse(runs[4], "It asks for more than the machine has.")
-    assert told(reader) == [("run", run_id) for run_id in runs]
-    assert told(reader, "grace") == []
+    assert notified(reader) == [("run", run_id) for run_id in runs]
+    assert notified(reader, "grace") == []
 
 
 def test_a_subscription_to_bad_ends_is_spared_what_ended_well_or_as_its_owner_asked(
@@ -114,7 +114,7 @@ def test_a_subscription_to_bad_ends_is_spared_what_ended_well_or_as_its_owner_as
     carry_out(store, badly, "failed")
     store.runs.cancel(mine, by="ada")
     store.runs.cancel(others, by="grace")
-    assert told(reader) == [("run", badly), ("run", others)]
+    assert notified(reader) == [("run", badly), ("run", others)]
 
 
 def test_a_sweep_of_two_hundred_runs_is_told_once_and_at_its_first_failure(store: Store, reader: Reader) -> None:
@@ -123,21 +123,21 @@ def test_a_sweep_of_two_hundred_runs_is_told_once_and_at_its_first_failure(store
     sweep_id, runs = sweep(store, 200)
     for place, run_id in enumerate(runs):
         carry_out(store, run_id, "failed" if place in (7, 8, 9) else "finished")
-    assert told(reader) == [("failure", runs[7])] * 2 + [("sweep", sweep_id)] * 2
+    assert notified(reader) == [("failure", runs[7])] * 2 + [("sweep", sweep_id)] * 2
     again = store.sweeps.retry(sweep_id, by="grace")
     for run_id in again.values():
         carry_out(store, run_id)
-    assert told(reader)[4:] == [("sweep", sweep_id)] * 2
+    assert notified(reader)[4:] == [("sweep", sweep_id)] * 2
 
 
 def test_a_sweep_that_is_cancelled_or_stops_itself_is_told_once(store: Store, reader: Reader) -> None:
     subscribe(store)
     cancelled, _ = sweep(store, 50)
     store.sweeps.cancel(cancelled, by="ada")
-    assert told(reader) == [("sweep", cancelled)]
+    assert notified(reader) == [("sweep", cancelled)]
     stopped, runs = sweep(store, 50, stop_after=1)
     carry_out(store, runs[0], "failed")
-    assert told(reader)[1:] == [("sweep", stopped)]
+    assert notified(reader)[1:] == [("sweep", stopped)]
 
 
 def test_only_the_end_of_a_chain_of_retries_is_told(store: Store, reader: Reader) -> None:
@@ -146,10 +146,10 @@ def test_only_the_end_of_a_chain_of_retries_is_told(store: Store, reader: Reader
     store.claims.claim(first, WORKER, ())
     second = store.claims.lose(first, "Killed.", resumes=False)
     assert second is not None
-    assert told(reader) == []
+    assert notified(reader) == []
     store.claims.claim(second, WORKER, ())
     assert store.claims.lose(second, "Killed again.", resumes=False) is None
-    assert told(reader) == [("run", second)]
+    assert notified(reader) == [("run", second)]
 
 
 def test_a_duel_is_told_when_it_was_judged_or_can_not_go_on(store: Store, reader: Reader) -> None:
@@ -162,15 +162,15 @@ def test_a_duel_is_told_when_it_was_judged_or_can_not_go_on(store: Store, reader
     assert not store.notices.tell_stuck_duel(duel), "its runs that tune are still on"
     for run_id in (1, 2):
         carry_out(store, run_id)
-    assert told(reader) == []
+    assert notified(reader) == []
     assert store.notices.tell_stuck_duel(duel)
     assert not store.notices.tell_stuck_duel(duel + 1), "there is none"
     assert not store.notices.tell_stuck_duel(duel)
-    assert told(reader) == [("duel", duel)]
+    assert notified(reader) == [("duel", duel)]
     store.duels.judge(duel, runs, exclusive=False)
     carry_out(store, 3, "failed")
     carry_out(store, 4)
-    assert told(reader)[1:] == [("failure", 3), ("duel", duel)]
+    assert notified(reader)[1:] == [("failure", 3), ("duel", duel)]
     assert not store.notices.tell_stuck_duel(duel)
 
 
@@ -185,10 +185,10 @@ def test_nothing_is_told_by_a_paused_subscription_or_to_who_is_shut_out(
     store.people.disable("eve", by="root")
     carry_out(store, hers)
     carry_out(store, add())
-    assert told(reader, None) == []
+    assert notified(reader, None) == []
     store.subscriptions.resume(paused, by="ada")
     carry_out(store, add())
-    assert told(reader, None) == [("run", 3)]
+    assert notified(reader, None) == [("run", 3)]
 
 
 KILLED = """
@@ -220,7 +220,7 @@ def test_an_end_and_its_message_are_kept_together_or_not_at_all(
         assert ending.line() == "ready"
     os.kill(ending.process.pid, signal.SIGKILL)
     ending.process.wait(timeout=PATIENCE_S)
-    assert (reader.runs.one(run_id).status, told(reader)) == (
+    assert (reader.runs.one(run_id).status, notified(reader)) == (
         ("finished", [("run", run_id)]) if commits else ("running", [])
     )
 
