@@ -161,7 +161,7 @@ def _ordered(values: Mapping[str, Sequence[tuple[Block, float]]], known: Metric,
     label = label if of in label.split() else f"{of} {label}"
     near, far = (metric_in_words(known.name, means[name]) for name in (best, worst))
     if near == far and len(means) > 1:
-        return f"The {label} of all is {near}{average}."
+        return f"The {label} is the same for all: {near}{average}."
     unclear = _unclear(values[best], values[worst], comb(len(means), 2)) if average else ""
     if len(means) == 1:
         return f"{_upper(label)}{average}: {near} ({best})."

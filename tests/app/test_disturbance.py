@@ -333,7 +333,7 @@ def test_a_sweep_that_is_not_for_timing_opens_on_its_result_if_all_its_times_are
     for run in runs:
         disturb(home, run.id, 31.0)
     test = view(sweep_id, "Results")
-    assert "The last test accuracy of all is 95.00 %." in all_words(test)
+    assert "The last test accuracy is the same for all: 95.00 %." in all_words(test)
     assert test.selectbox(key="number").value == "test/accuracy"
 
 

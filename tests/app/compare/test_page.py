@@ -706,7 +706,7 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
     assert reached_most({name: seeded[name] for name in "ac"}).endswith(" Seed by seed, the difference is not clear.")
     apart = [replace(run, config=run.config | {"seed": run.config["seed"] + 9}) for run in seeded["b"]]
     assert reached_most({"a": seeded["a"], "b": apart}).endswith("91.50 % (a). Their runs overlap.")
-    assert reached_most({"run 1": [low], "run 3": [low]}) == "The last test accuracy of all is 97.22 %."
+    assert reached_most({"run 1": [low], "run 3": [low]}) == "The last test accuracy is the same for all: 97.22 %."
     other = result(first, 50.0, config=first.config | {"dataset": "other"})
     for not_alike in (other, replace(first, last={}), result(first, 1.0, experiment="batched_reinforce")):
         assert reached_most({"a": [low], "b": [not_alike]}) == ""
