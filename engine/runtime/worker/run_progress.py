@@ -121,7 +121,7 @@ class RankHandle:
 log = logging.getLogger(__name__)
 
 HEARTBEAT_S = 0.25
-"""Maximum seconds between writes of the run's heartbeat, progress and messages."""
+"""Minimum seconds between writes of the run's heartbeat, progress and messages."""
 SILENT_S = 10.0
 """Seconds without a message after which a checkpoint no longer waits for a rank's points."""
 EAGER_S = 1.5
