@@ -9,7 +9,7 @@ from engine.access.confusables import visible
 from engine.cluster.targets import machine_for
 from engine.errors import ConfigError, EngineError, NoCheckpoint, UnknownName, WrongStatus
 from engine.home import Home
-from engine.registry import experiment
+from engine.registry import definition, is_registered
 from engine.store import Launch, Reader, Run, Store
 from engine.store.launches import LaunchKey
 from engine.store.runs.commands import checked_name
@@ -25,7 +25,8 @@ def launch(home: Home, asked: Launch, *, timeout_s: float = PAGE_TIMEOUT_S, once
 
     Raises UnknownName, ConfigError, DeviceError if it can't run on this machine, StoreBusy.
     """
-    config = experiment(asked.experiment).config.check(asked.config)
+    check_name(asked)
+    config = definition(asked).config.check(asked.config)
     checked = replace(
         asked,
         config=config.model_dump(mode="json"),
@@ -39,13 +40,20 @@ def launch(home: Home, asked: Launch, *, timeout_s: float = PAGE_TIMEOUT_S, once
         return store.runs.add(checked, once)
 
 
+def check_name(asked: Launch) -> None:
+    """Raise ConfigError for a command whose runs would be called as an experiment of Parallab is."""
+    if asked.command and is_registered(asked.experiment):
+        sentence = f"'{asked.experiment}' is an experiment of Parallab, so no run of a command can be called so."
+        raise ConfigError.of("command", f"{sentence} Rename the script, or save the command as a recipe.")
+
+
 def kept_preset(asked: Launch, values: Mapping[str, Any], but: Collection[str] = ()) -> str | None:
     """Return the preset that a launch began as, None if its settings, apart from those `but`, are no longer the
     preset's. Raises UnknownName.
     """
     if not asked.preset:
         return None
-    usual = experiment(asked.experiment).configure(asked.preset).model_dump(exclude={*but})
+    usual = definition(asked).configure(asked.preset).model_dump(exclude={*but})
     return asked.preset if all(values[name] == value for name, value in usual.items()) else None
 
 
@@ -95,7 +103,7 @@ def why_not_retriable(run: Run) -> EngineError | None:
     if run.status == "finished":
         return WrongStatus(f"Run {run.id} can't be retried: it has finished. Clone it, or launch a new run.")
     try:
-        experiment(run.experiment)
+        definition(run)
     except UnknownName as error:  # such as a run of another program
         return error
     return None
@@ -108,7 +116,12 @@ def why_not_resumable(home: Home, run: Run) -> EngineError | None:
         return WrongStatus(f"{no} it is {run.status}. Cancel it, or wait for its end.")
     if run.status == "finished":
         return WrongStatus(f"{no} it has finished. Launch a new run.")
-    if not experiment(run.experiment).resumable:
+    if run.command:
+        return NoCheckpoint(
+            f"{no} Parallab doesn't know the checkpoints of a script. Retry it, or launch its command with "
+            "the option by which the script continues from one."
+        )
+    if not definition(run).resumable:
         return NoCheckpoint(f"{no} the experiment {run.experiment} has no checkpoints. Retry it instead.")
     if other_rule := seeding.why_not_resumable(run.seeding):
         return WrongStatus(f"{no} {other_rule}")

@@ -6,12 +6,13 @@ Torch-free: an experiment's `config.py` is imported on use, with pydantic; its `
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from engine.errors import UnknownName
 
 if TYPE_CHECKING:
     from engine.experiment import Experiment
+    from engine.script.command import Command
 
 EXPERIMENTS = (
     "reference",
@@ -29,15 +30,41 @@ UNLISTED = ("fault_museum",)
 
 def experiment(name: str) -> "Experiment":
     """Return the experiment of that name; raises UnknownName with the closest name."""
-    if name not in EXPERIMENTS + UNLISTED:
+    if not is_registered(name):
         raise UnknownName("experiment", name, EXPERIMENTS, field="experiment")
     found: Experiment = _module(name, "config").EXPERIMENT
     return found
 
 
+class Launchable(Protocol):
+    """A launch, a run or a sweep: of an experiment, or of a command of the lab's own script."""
+
+    @property
+    def experiment(self) -> str: ...
+    @property
+    def command(self) -> "Command | None": ...
+
+
+def definition(of: Launchable) -> "Experiment":
+    """Return what a launch, a run or a sweep is of: its command as an experiment, else the experiment of that name.
+
+    Raises UnknownName for an unknown name, as of a run that another program has made.
+    """
+    if of.command is None:
+        return experiment(of.experiment)
+    from engine.script.settings import definition_of  # with pydantic, which the list of names doesn't need
+
+    return definition_of(of.command, of.experiment)
+
+
 def known_experiment(name: str) -> "Experiment | None":
     """Return the experiment of that name, None if unknown: a run may come from another program."""
-    return experiment(name) if name in EXPERIMENTS + UNLISTED else None
+    return experiment(name) if is_registered(name) else None
+
+
+def is_registered(name: str) -> bool:
+    """Return whether an experiment has that name."""
+    return name in EXPERIMENTS + UNLISTED
 
 
 def experiment_title(name: str) -> str:

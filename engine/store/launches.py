@@ -4,11 +4,14 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import ConfigError, Problem
 from engine.launch_options import USUAL, LaunchOptions
 from engine.store.records import Demand, Run
+
+if TYPE_CHECKING:
+    from engine.script.command import Command
 
 UNPLACED = Demand(0, 0, 0, 0)
 """The demand of a launch before `engine.launch` asks the machine that it is for."""
@@ -35,12 +38,14 @@ class Launch:
     """Number of lost runs before it in its chain that the runner retried."""
     data_folder: str | None = None
     """Data set folder; None for that of this process's environment, otherwise its parent's."""
+    command: "Command | None" = None
+    """The command to run, with the config as the values of its fields; None for an experiment of Parallab."""
 
     @classmethod
     def again(cls, run: Run, owner: str, *, resumes: bool = False) -> "Launch":
         """Return the launch of a run that continues another one if it `resumes`, otherwise repeats it."""
         same = (run.preset, run.name, run.terms, run.id, resumes, run.demand, run.sweep_id)
-        return cls(run.experiment, run.config, owner, *same)
+        return cls(run.experiment, run.config, owner, *same, command=run.command)
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,8 @@ class SweepLaunch:
     """The sweep is then exclusive, begins with a warm-up run, and is repeated until its median times are known."""
     equal_work: bool = False
     """Whether every combination does the total work of the shared settings."""
+    seed_field: str = ""
+    """The setting of a command that takes the seeds, if a person chose one."""
 
     @property
     def is_exclusive(self) -> bool:

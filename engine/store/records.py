@@ -11,6 +11,7 @@ from engine.seeding import SEEDING
 from engine.store.timestamps import seconds_since
 
 if TYPE_CHECKING:
+    from engine.script.command import Command
     from engine.trace.chunk import TraceChunk
     from engine.trace.layout import PackedChunk
 
@@ -132,6 +133,12 @@ class RunRow:
     """Seconds until its time limit ends it; None without a limit, and before its worker began."""
     share_at_limit: float | None = None
     """The part of its work, 0 to 1, that it will have done when its time limit ends it; None if its end comes first."""
+    command_id: int | None = None
+    """The command that it runs; None for an experiment of Parallab, and for imported runs of other programs."""
+    result: str = ""
+    """The metric that ranks the runs of its command; empty until a person chooses one, and without a command."""
+    better: Literal["", "max", "min"] = ""
+    """Which values of `result` are better."""
     disturbed_above: float = DISTURBED_ABOVE_PERCENT / 100
     """The lab's threshold of `disturbance` when this was read (engine/access/quotas.py)."""
 
@@ -245,6 +252,11 @@ class Run:
     """Random id, which its checkpoints name: a number can be reused after a restore."""
     resumed_uid: str = ""
     """The random id that the checkpoint named which it resumed from."""
+    command_id: int | None = None
+    command: "Command | None" = None
+    """The command of the lab's own script that it runs, with the config as the values of its fields; None for an
+    experiment of Parallab, and for imported runs of other programs.
+    """
 
     @property
     def target(self) -> str:

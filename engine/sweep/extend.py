@@ -11,7 +11,7 @@ from engine.cluster.targets import machine_for
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of
-from engine.registry import experiment
+from engine.registry import definition
 from engine.seeding import SEEDING
 from engine.store import Launch, Reader, Store, Sweep, SweepLaunch
 from engine.store.launches import Draw
@@ -36,7 +36,7 @@ def plan_more(
     base |= {SEED: sweep.seeds[0], **sweep.equal_work}
     draw = replace(sweep.draw, count=sweep.draw.count + draws) if sweep.draw else None
     grid = {field: (*sweep.grid[field], *more.get(field, ())) for field in sweep.fields}
-    larger = SweepLaunch(Launch(sweep.experiment, base), grid, len(sweep.seeds) + seeds, draw, sweep.exclusive)
+    larger = SweepLaunch(_shared(sweep, base), grid, len(sweep.seeds) + seeds, draw, sweep.exclusive)
     whole = plan(replace(larger, equal_work=bool(sweep.equal_work)))
     there = tries(sweep, runs)
     missing = [cell for cell in whole.cells if tuple(cell.values[name] for name in sweep.grid) not in there]
@@ -71,9 +71,14 @@ def extend_sweep(
         terms = reader.runs.one(runs[0].id).terms
     check_rule(sweep, runs)
     planned, draw = plan_more(sweep, runs, more, seeds, draws)
-    new = new_runs(planned.cells, Launch(sweep.experiment, {}, name=sweep.name), machine_for(home, terms))
+    new = new_runs(planned.cells, _shared(sweep), machine_for(home, terms))
     with Store.open(home, timeout_s=timeout_s) as store:
         return store.sweeps.extend(sweep_id, sweep.grid, planned.grid, new, by=owner, draw=draw)
+
+
+def _shared(sweep: Sweep, base: Mapping[str, Any] | None = None) -> Launch:
+    """Return what the runs of a sweep share."""
+    return Launch(sweep.experiment, base or {}, name=sweep.name, command=sweep.command)
 
 
 def check_rule(sweep: Sweep, runs: Sequence[RunRow]) -> None:
@@ -181,7 +186,7 @@ def repeat(reader: Reader, store: Store, sweep_id: int) -> list[int]:
     if not cells:
         return []
     here = machine_for(store.db.home, reader.runs.one(runs[0].id).terms)
-    new = new_runs(cells, Launch(sweep.experiment, {}, name=sweep.name), here)
+    new = new_runs(cells, _shared(sweep), here)
     check_rule(sweep, runs)
     seeds = dict.fromkeys([*sweep.seeds, *sorted(cell.values[SEED] for cell in cells)])
     return store.sweeps.repeat(sweep_id, sweep.grid, {**sweep.grid, SEED: tuple(seeds)}, new)
@@ -191,5 +196,5 @@ def _next(sweep: Sweep, found: TimedCombination) -> SweepCell:
     """Return the next cell of a combination: its settings with the next seed."""
     seed = max(run.config[SEED] for run in found.runs) + 1
     values: Mapping[str, Any] = dict(zip(sweep.grid, (*found.values, seed), strict=True))
-    config = experiment(sweep.experiment).config.check({**found.runs[-1].config, SEED: seed})
+    config = definition(sweep).config.check({**found.runs[-1].config, SEED: seed})
     return SweepCell(values, config)

@@ -7,12 +7,12 @@ from engine.cluster.targets import machine_for
 from engine.config import MOST_SEED
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.launch import PAGE_TIMEOUT_S, kept_preset, owner_of
-from engine.registry import experiment
+from engine.launch import PAGE_TIMEOUT_S, check_name, kept_preset, owner_of
+from engine.registry import definition
 from engine.store import Launch, Store, SweepLaunch
 from engine.store.runs.commands import NAME_LENGTH, checked_name
 from engine.store.sweeps.sweeps import SEED
-from engine.sweep.plan import SweepCell, plan, settings_of_work
+from engine.sweep.plan import SweepCell, plan, settings_of_work, with_seeds
 from engine.system.machine import Machine, demand
 
 
@@ -22,6 +22,8 @@ def launch_sweep(home: Home, asked: SweepLaunch, *, timeout_s: float = PAGE_TIME
     With `timing`, the runner adds runs of each combination to the `seeds` ones until its median time is known. Raises
     what `plan` raises, DeviceError for a run that could never run here, StoreBusy if the store is locked.
     """
+    check_name(asked.shared)
+    asked = with_seeds(asked)
     shared = replace(asked.shared, owner=owner_of(asked.shared.owner), name=checked_name(asked.shared.name))
     if asked.stop_after is not None and asked.stop_after < 1:
         raise ConfigError.of(
@@ -29,7 +31,7 @@ def launch_sweep(home: Home, asked: SweepLaunch, *, timeout_s: float = PAGE_TIME
         )
     planned = plan(asked)
     fields = [field for field in planned.grid if field != SEED]
-    equal = settings_of_work(experiment(shared.experiment), shared.config, fields) if asked.equal_work else {}
+    equal = settings_of_work(definition(shared), shared.config, fields) if asked.equal_work else {}
     preset = kept_preset(shared, planned.cells[0].config.model_dump() | equal, but=planned.grid)
     if asked.timing:
         asked.timing.checked(fewest=asked.seeds)

@@ -1,7 +1,7 @@
 """Sweep plans: the runs of one experiment over values of one or two fields, times seeds. Torch-free."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import floor, gcd, lcm, prod
@@ -12,7 +12,8 @@ from engine.config import Config
 from engine.config_values import MOST_RUNS, checked, values_in_words
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.experiment import Experiment, Work
-from engine.registry import experiment
+from engine.registry import definition, known_experiment
+from engine.script.settings import for_sweep
 from engine.store import SweepLaunch
 from engine.store.launches import Draw
 from engine.store.sweeps.sweeps import SEED
@@ -45,6 +46,22 @@ class Plan:
     cells: tuple[SweepCell, ...]
 
 
+def with_seeds(asked: SweepLaunch) -> SweepLaunch:
+    """Return a sweep whose settings have a `seed`: of a command, the setting that takes the seeds gets this name.
+    Raises UnknownName, ConfigError for a setting that can't take them.
+    """
+    shared, chosen = asked.shared, asked.seed_field
+    if shared.command is None:
+        if chosen not in ("", SEED):
+            raise ConfigError.of(
+                "seed_field", f"{shared.experiment} takes the seeds as its setting seed, got {chosen}."
+            )
+        return asked
+    command, before = for_sweep(shared.command, chosen), chosen or shared.command.seed_field
+    config = {SEED if name == before else name: value for name, value in shared.config.items()}
+    return replace(asked, shared=replace(shared, command=command, config=config), seed_field="")
+
+
 def plan(asked: SweepLaunch) -> Plan:
     """Return the runs of a sweep, seeds outermost: the whole curve exists after the first seed, and compared values run
     close together.
@@ -54,7 +71,8 @@ def plan(asked: SweepLaunch) -> Plan:
     has the length for which its total work is that of the shared settings, varied fields included. Raises UnknownName,
     and ConfigError that names the combination.
     """
-    found, base, seeds = experiment(asked.shared.experiment), asked.shared.config, asked.seeds
+    asked = with_seeds(asked)
+    found, base, seeds = definition(asked.shared), asked.shared.config, asked.seeds
     config = found.config
     first_seed = config.check_field(SEED, base.get(SEED, config.model_fields[SEED].default))
     if asked.draw:
@@ -81,7 +99,8 @@ def cautions(name: str, planned: Plan, limit_s: float | None = None) -> list[str
         values_in_words({field: value for field, value in cell.values.items() if field != SEED}): cell.config
         for cell in planned.cells
     }
-    return unreached_of(experiment(name), cells, limit_s)
+    known = known_experiment(name)
+    return unreached_of(known, cells, limit_s) if known else []
 
 
 def _varied(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Status, StopK
 from engine.store.runs.reader import RunReader
 from engine.store.runs.rows import APPENDED, OPTIONS, SLOTS
 from engine.store.schema.config_text import keep_whole, listed
+from engine.store.scripts import keep_command
 from engine.store.timestamps import in_seconds, now
 
 KEPT_S = 7 * 24 * 3600.0
@@ -200,6 +201,7 @@ class RunChanges:
                 "created_at": now(),
                 "priority": PRIORITIES.index(terms.priority),
                 "seeding": SEEDING,
+                "command_id": keep_command(self.db, launch.command),
                 "data_folder": launch.data_folder or named_data() or self._data_folder(launch.parent_id),
             },
             **APPENDED,

@@ -9,27 +9,32 @@ from engine.launch_options import PRIORITIES, LaunchOptions
 from engine.metrics import is_rate, metric, rate_of, throughput
 from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Status, Summary
 from engine.store.schema.config_text import WHOLE
+from engine.store.scripts import as_command, command_of
 from engine.store.timestamps import seconds_since
 
 _LISTED = (
     *("id", "experiment", "preset", "name", "owner", "status", "cause", "created_at", "started_at", "ended_at"),
     *("execution_time_s", "startup_time_s", "version", "time_before_s", "sweep_id"),
-    *("starred_by", "pinned_by", "archived_by", "seeding", "target", "nodes"),
+    *("starred_by", "pinned_by", "archived_by", "seeding", "target", "nodes", "command_id"),
 )
 _TAGS = "(SELECT json_group_array(tag) FROM (SELECT tag FROM tags WHERE tags.run_id = runs.id ORDER BY tag)) AS tags"
 _OF_SWEEP = ", ".join(
     f"coalesce((SELECT {name} FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS sweep_{name}"
     for name in ("exclusive", "held")
 )
+_RANKED = ", ".join(
+    f"coalesce((SELECT {name} FROM commands WHERE commands.id = runs.command_id), '') AS {name}"
+    for name in ("result", "better")
+)
 
 RUN = (
     f"SELECT runs.*, progress.done, progress.total, progress.unit, notes.text AS note, {_TAGS}, {_OF_SWEEP}, "
-    f"{WHOLE} AS whole_config"
+    f"{WHOLE} AS whole_config, {command_of('runs')}"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id LEFT JOIN notes ON notes.run_id = runs.id"
 )
 RUN_ROW = (
     f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, runs.max_run_time_s, runs.begun_at, "
-    f"progress.done, progress.total, progress.unit, {_TAGS}"
+    f"progress.done, progress.total, progress.unit, {_TAGS}, {_RANKED}"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id"
 )
 """Lists exclude the columns that can be long: environment, error, and the complete long config."""
@@ -71,12 +76,14 @@ def as_run(row: sqlite3.Row) -> Run:
         " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version "
         "time_before_s held_by"
         " stop_kind attempt begun_uptime_s starred_by pinned_by archived_by seeding data_folder uid resumed_uid"
+        " command_id"
     )
     return Run(
         **{name: row[name] for name in same.split()},
         config=json.loads(row["whole_config"] or row["config"]),
         demand=as_demand(row),
         gpus=tuple(json.loads(row["gpu_ids"])),
+        command=as_command(row),
         worker=_worker(row),
         progress_done=row["done"] or 0,
         progress_total=row["total"] or 0,
@@ -116,7 +123,7 @@ def as_run_row(
     left_s, limit_s = _time_left_s(row, share), limit_left_s(row["max_run_time_s"], row["begun_at"], row["status"])
     is_cut = left_s is not None and limit_s is not None and limit_s < left_s
     return RunRow(
-        **{name: row[name] for name in _LISTED},
+        **{name: row[name] for name in (*_LISTED, "result", "better")},
         progress=1.0 if row["status"] == "finished" else share,
         time_left_s=limit_s if is_cut else left_s,
         limit_left_s=limit_s,

@@ -262,6 +262,28 @@ CLUSTER_JOBS = """CREATE TABLE cluster_jobs ( -- jobs of runs on a cluster, unti
     stop_sent_at TEXT -- when its worker was asked to stop
 ) STRICT"""
 
+COMMANDS = """CREATE TABLE commands ( -- commands of a lab's own scripts that were launched or saved, each once
+    id INTEGER PRIMARY KEY, -- its number
+    digest TEXT NOT NULL UNIQUE, -- the SHA-256 of its spec
+    spec TEXT NOT NULL, -- the command as pasted, with its derived fields, as JSON (engine/script/command.py)
+    result TEXT NOT NULL DEFAULT '', -- the metric that ranks its runs; empty until a person chooses one
+    better TEXT NOT NULL DEFAULT '' CHECK (better IN ('', 'max', 'min')), -- which of its values is better
+    created_at TEXT NOT NULL -- when it was first launched or saved
+) STRICT"""
+
+RECIPES = """CREATE TABLE recipes ( -- commands saved under a name; each time that one is saved is a version
+    id INTEGER PRIMARY KEY, -- its number
+    name TEXT NOT NULL, -- the name, which its runs have as their experiment
+    version INTEGER NOT NULL, -- 1, 2 and so on of that name
+    title TEXT NOT NULL, -- what its card is called
+    description TEXT NOT NULL DEFAULT '', -- what it does, in a sentence or two
+    command_id INTEGER NOT NULL REFERENCES commands (id), -- the command, whose values are the defaults
+    created_at TEXT NOT NULL, -- when this version was saved
+    created_by TEXT NOT NULL, -- by whom
+    hidden_by TEXT, -- person who hid the recipe, or null
+    UNIQUE (name, version)
+) STRICT"""
+
 ARRIVALS = """CREATE TABLE arrivals ( -- hidden rows: of imports whose runs are not here yet, and curves on their way into a run that resumes
     first_id INTEGER PRIMARY KEY, -- the first of the run ids reserved for an import; minus the id of a run that resumes
     last_id INTEGER NOT NULL -- the last one
@@ -286,6 +308,8 @@ LATER_TABLES = (
         LONG_CONFIGS,
         CLUSTER_JOBS,
         ARRIVALS,
+        COMMANDS,
+        RECIPES,
     ),
     *NOTICE_TABLES,
 )
@@ -331,6 +355,9 @@ LATER: dict[str, str] = {
     "subscriptions.address": "the person's address on the channel; empty if it takes none, or that of the account",
     "subscriptions.webhook": "URL, a secret, of a webhook of an earlier version that no channel has replaced yet",
     "outbox.subscription_id": "where it goes",
+    "runs.command_id": "the command that it runs; null for an experiment of Parallab, and for runs of other programs",
+    "sweeps.command_id": "the command that its runs run; null for other sweeps",
+    "people.runs_commands": "1 if an admin has granted the permission to run commands",
     "runner.network": "network that ranks listen on: namespace, container or host; empty if unknown",
 }
 """Descriptions of columns that later steps added or changed, by 'table.column'."""

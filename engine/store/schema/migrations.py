@@ -15,6 +15,7 @@ from engine.store.schema.later_tables import (
     AUDIT,
     BUCKETS,
     CLUSTER_JOBS,
+    COMMANDS,
     DISK,
     DUEL_SWEEPS,
     DUELS,
@@ -27,6 +28,7 @@ from engine.store.schema.later_tables import (
     NOTICE_TABLES,
     ORIGINS,
     PEOPLE,
+    RECIPES,
     SIGN_INS,
     SUBSCRIPTIONS,
     TOKENS,
@@ -354,3 +356,14 @@ def channels_of_the_lab(db: Connection) -> None:
     )
     for column in ("subscriptions DROP COLUMN kind", "subscriptions DROP COLUMN failures", "outbox DROP COLUMN lease"):
         db.execute(f"ALTER TABLE {column}")
+
+
+@steps()
+def commands_of_scripts(db: Connection) -> None:
+    """Let a run be a command of the lab's own script, saved as a recipe or not, for the people who may run commands."""
+    db.execute(COMMANDS)
+    db.execute(RECIPES)
+    for table in ("runs", "sweeps"):
+        db.execute(f"ALTER TABLE {table} ADD COLUMN command_id INTEGER REFERENCES commands (id)")
+    db.execute("CREATE INDEX runs_command ON runs (command_id) WHERE command_id IS NOT NULL")
+    db.execute("ALTER TABLE people ADD COLUMN runs_commands INTEGER NOT NULL DEFAULT 0")

@@ -14,6 +14,7 @@ from engine.store.launches import Draw, Launch, SweepLaunch, Timing
 from engine.store.records import BAD_ENDS, ENDED, RETRIED, RETRIES, Run, Status, is_spent
 from engine.store.runs.commands import RunChanges
 from engine.store.runs.rows import RUN, as_run
+from engine.store.scripts import keep_command
 from engine.store.sweeps.sweeps import SEED
 from engine.store.timestamps import now
 
@@ -58,6 +59,7 @@ class SweepCommands:
                     "draw": _json(sweep.draw),
                     "timing": _json(sweep.timing),
                     "equal_work": json.dumps(work) if work else "",
+                    "command_id": keep_command(self.db, shared.command),
                 },
             )
             for run in _alike(replace(shared, sweep_id=sweep_id), runs):
@@ -123,6 +125,7 @@ class SweepCommands:
             terms=there[0].terms,
             sweep_id=sweep["id"],
             data_folder=named_data() or there[0].data_folder,
+            command=there[0].command,
         )
         new = _alike(like, runs)
         self._changes.may_queue(new)

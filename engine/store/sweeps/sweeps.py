@@ -4,15 +4,20 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
 from engine.store.connection import Connection, Row
 from engine.store.launches import Draw, Timing
 from engine.store.records import ALIVE, BUDGET_OF, ENDED, RunRow, Status
 from engine.store.runs.reader import RunConditions, RunReader, where_of
 from engine.store.runs.rows import RUN_ROW
+from engine.store.scripts import as_command, command_of
+
+if TYPE_CHECKING:
+    from engine.script.command import Command
 
 SEED = "seed"
+_SWEEP = f"SELECT sweeps.*, {command_of('sweeps')} FROM sweeps"
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,8 @@ class Sweep:
     """
     is_imported: bool = False
     """Whether it was imported from another store."""
+    command: "Command | None" = None
+    """The command of the lab's own script that its runs run; None for an experiment of Parallab."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -96,7 +103,7 @@ class SweepReader:
     def one(self, sweep_id: int) -> Sweep:
         """Return one sweep; raises NoSuchSweep."""
         with self.db.snapshot():
-            row = self.db.row("SELECT * FROM sweeps WHERE id = ?", [sweep_id])
+            row = self.db.row(f"{_SWEEP} WHERE id = ?", [sweep_id])
             if row is None:
                 raise self.db.no_such_sweep(sweep_id)
             return self._with_statuses([row])[0]
@@ -104,25 +111,25 @@ class SweepReader:
     def some(self, sweep_ids: Sequence[int]) -> list[Sweep]:
         """Return the existing sweeps of these ids."""
         with self.db.snapshot():
-            sql = "SELECT * FROM sweeps WHERE id IN (SELECT value FROM json_each(?))"
+            sql = f"{_SWEEP} WHERE id IN (SELECT value FROM json_each(?))"
             return self._with_statuses(self.db.rows(sql, [json.dumps(list(sweep_ids))]))
 
     def recent(self, *, limit: int = 50, offset: int = 0, before: int | None = None) -> list[Sweep]:
         """Return sweeps newest first, optionally only those older than sweep `before`."""
         with self.db.snapshot():
-            sql = "SELECT * FROM sweeps WHERE ?1 IS NULL OR id < ?1 ORDER BY id DESC LIMIT ?2 OFFSET ?3"
+            sql = f"{_SWEEP} WHERE ?1 IS NULL OR id < ?1 ORDER BY id DESC LIMIT ?2 OFFSET ?3"
             return self._with_statuses(self.db.rows(sql, [before, limit, offset]))
 
     def timed(self, *, limit: int = 50) -> list[Sweep]:
         """Return the newest sweeps for timing of this store."""
         with self.db.snapshot():
-            sql = "SELECT * FROM sweeps WHERE timing <> '' AND fingerprint = '' ORDER BY id DESC LIMIT ?"
+            sql = f"{_SWEEP} WHERE timing <> '' AND fingerprint = '' ORDER BY id DESC LIMIT ?"
             return self._with_statuses(self.db.rows(sql, [limit]))
 
     def of_figures(self, figures: Sequence[str]) -> list[Sweep]:
         """Return the sweeps that reproduce one of these published figures, newest first."""
         with self.db.snapshot():
-            sql = "SELECT * FROM sweeps WHERE figure <> '' AND figure IN (SELECT value FROM json_each(?))"
+            sql = f"{_SWEEP} WHERE figure <> '' AND figure IN (SELECT value FROM json_each(?))"
             return self._with_statuses(self.db.rows(f"{sql} ORDER BY id DESC", [json.dumps(list(figures))]))
 
     def count(self) -> int:
@@ -171,6 +178,7 @@ def _as_sweep(row: Row, counts: Mapping[Status, int]) -> Sweep:
         held=bool(row["held"]),
         exclusive=bool(row["exclusive"]),
         is_imported=bool(row["fingerprint"]),
+        command=as_command(row),
         draw=Draw(**json.loads(row["draw"])) if row["draw"] else None,
         timing=Timing(**json.loads(row["timing"])) if row["timing"] else None,
         equal_work=json.loads(row["equal_work"]) if row["equal_work"] else {},

@@ -1,0 +1,300 @@
+"""A command's fields as the settings of an experiment, so that form, command line, sweeps and API treat both alike.
+
+Torch-free and pure. The names of fields are the script's own, such as `check`, `json` or `model.lr`: they are keys of
+mappings here, never attributes.
+"""
+
+import math
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, cast
+
+from pydantic import Field
+from pydantic.fields import FieldInfo
+
+from engine.config import MOST_SEED, Config, may_be_empty, read_settings
+from engine.errors import SHOWN, ConfigError, Problem, UnknownName
+from engine.experiment import Experiment
+from engine.metrics import Result
+from engine.script.command import Command
+from engine.script.field import CommandField
+
+SEED = "seed"
+"""The setting that takes the seed in each sweep."""
+MOST_PROCESSES = 1_024
+LENGTHS = (
+    *("epochs", "num_epochs", "n_epochs", "max_epochs", "num_train_epochs", "train_epochs", "nb_epochs"),
+    *("max_steps", "num_steps", "steps", "train_steps", "max_iters", "iterations", "total_timesteps"),
+)
+"""Names of settings that the run time of a script is proportional to; the first one that it has counts."""
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+_WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text", "list": "a list"}
+_TYPES: dict[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, "list": list[str]}
+
+
+@lru_cache(maxsize=64)
+def definition_of(command: Command, name: str = "") -> Experiment:
+    """Return a command as an experiment without presets; `name` is that of its runs, if it is a recipe's."""
+    settings = CommandSettings(command)
+    numbers = [each.name for each in command.fields if each.type in ("int", "float") and each.name != SEED]
+    others = [each.name for each in command.fields]
+    return Experiment(
+        name=name or command.name,
+        title=name or command.name,
+        tagline="",
+        sentence="",
+        pattern="one process",
+        flows=(),
+        source="",
+        config=cast("type[Config]", settings),
+        presets={},
+        result=Result(command.result, task=()),
+        axis=next(iter([*numbers, *others]), ""),
+        counts={command.processes_field: "process"} if command.processes_field else {},
+    )
+
+
+def for_sweep(command: Command, seed_field: str = "") -> Command:
+    """Return a command as the runs of a sweep have it: the field that takes the seed is called `seed`. Without such a
+    field, `seed` numbers the repeats and is not written into the command.
+
+    `seed_field` is the one that a person chose. Raises UnknownName, ConfigError.
+    """
+    if not (name := seed_field or command.seed_field):
+        if any(each.name == SEED for each in command.fields):  # a word that is no number, such as `--seed time`
+            raise _seed_must_be_a_number(SEED)
+        number = CommandField(SEED, "int", 0, "Number of the repeat; not written into the command.", style="switch")
+        return replace(command, fields=(*command.fields, replace(number, certain=True)), seed_field=SEED)
+    if name not in (names := [each.name for each in command.fields]):
+        raise UnknownName("setting", name, names, field="seed_field")
+    found = command.fields[names.index(name)]
+    if found.type not in ("int", "float") or isinstance(found.default, bool):
+        raise _seed_must_be_a_number(name)
+    if name != SEED and SEED in names:
+        raise ConfigError.of(
+            "seed_field", f"The command has a setting named seed; got {name} for the seeds. Choose seed."
+        )
+    seed = replace(found, name=SEED, default=0 if found.default is None else found.default)
+    return replace(command, fields=tuple(seed if each is found else each for each in command.fields), seed_field=SEED)
+
+
+def _seed_must_be_a_number(name: str) -> ConfigError:
+    return ConfigError.of("seed_field", f"{name} can't take the seeds: its value is no number. Choose another setting.")
+
+
+class CommandSettings:
+    """The fields of a command in the place of an experiment's class of settings."""
+
+    server_roles: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self.fields = {each.name: each for each in command.fields}
+        self.model_fields = {name: _described(each) for name, each in self.fields.items()}
+
+    def counts(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the field that the execution time is proportional to, if its name is a usual one."""
+        return next(((name,) for name in LENGTHS if isinstance(settings.get(name), int | float)), ())
+
+    def value_types(self) -> dict[str, frozenset[type]]:
+        """Return the types of each field's values, without None."""
+        return {
+            name: frozenset({list if each.type == "list" else _TYPES[each.type]}) for name, each in self.fields.items()
+        }
+
+    def check(self, values: Mapping[str, Any]) -> "CommandConfig":
+        """Return the values of all fields; raises ConfigError with one problem per field."""
+        checked: dict[str, Any] = {}
+        problems: list[Problem] = []
+        for name in values:
+            if name not in self.fields:
+                raise UnknownName("setting", name, self.fields, field=name)
+        for name, each in self.fields.items():
+            try:
+                checked[name] = self.check_field(name, values[name]) if name in values else _plain(each.default)
+            except ConfigError as error:
+                problems += error.problems
+        if problems:
+            raise ConfigError(problems)
+        return CommandConfig(self.command, checked)
+
+    def check_field(self, name: str, value: Any) -> Any:
+        """Return a value converted to the type of its field; raises ConfigError."""
+        if name not in self.fields:
+            raise UnknownName("setting", name, self.fields, field=name)
+        each = self.fields[name]
+        if value == each.default and type(value) is type(each.default):
+            return _plain(value)  # as it was pasted, whatever the script makes of it
+        found = _converted(each, value)
+        if found is None and not may_be_empty(self.model_fields[name]):
+            raise _wrong(name, _WORDS[each.type], value)
+        if name == self.command.processes_field:
+            return _count_of(name, found, 1, MOST_PROCESSES)
+        return _count_of(name, found, 0, MOST_SEED) if name == self.command.seed_field == SEED else found
+
+    def parse(
+        self, settings: Iterable[str], base: Mapping[str, Any] | None = None, separator: str = "="
+    ) -> "CommandConfig":
+        """Return `base` updated by texts such as `lr=0.1`; `none` clears a field that may be empty."""
+        values = dict(base or {})
+        for text in settings:
+            for name, value in read_settings([text], separator).items():
+                info = self.model_fields.get(name)
+                values[name] = value if info is None or may_be_empty(info) else text.partition(separator)[2].strip()
+        return self.check(values)
+
+    def model_json_schema(self) -> dict[str, Any]:
+        """Return the fields as a JSON schema."""
+        kinds = {"int": "integer", "float": "number", "bool": "boolean", "str": "string", "list": "array"}
+        return {
+            "type": "object",
+            "title": self.command.name,
+            "properties": {
+                name: {"type": kinds[each.type], "default": _plain(each.default), "description": each.help}
+                | ({"enum": list(each.choices)} if each.choices else {})
+                for name, each in self.fields.items()
+            },
+        }
+
+
+class CommandConfig:
+    """Checked values of a command's fields in the place of an experiment's config."""
+
+    server_roles: ClassVar[tuple[str, ...]] = ()
+    model_fields: ClassVar[dict[str, FieldInfo]] = {}
+    """None with a unit or an interval: those of its fields are the script's business."""
+    unused: ClassVar[frozenset[str]] = frozenset()
+    trains_on: ClassVar[None] = None
+    threads_per_rank: ClassVar[None] = None
+
+    def __init__(self, command: Command, values: Mapping[str, Any]) -> None:
+        self.command = command
+        self.values = dict(values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CommandConfig) and (self.command, self.values) == (other.command, other.values)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def model_dump(self, *, mode: str = "python", exclude: Collection[str] = ()) -> dict[str, Any]:
+        """Return the values by field."""
+        return {name: value for name, value in self.values.items() if name not in exclude}
+
+    @property
+    def processes(self) -> int:
+        """The number of processes that the launcher starts; 1 without one, and for a word such as `gpu`."""
+        count = self.values.get(self.command.processes_field)
+        return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else 1
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The names of its processes: `script`, or `rank 0`, `rank 1` and so on."""
+        return tuple(f"rank {rank}" for rank in range(self.processes)) if self.processes > 1 else ("script",)
+
+    @property
+    def device(self) -> Literal["auto", "cpu"]:
+        """`cpu` where the command says that it uses no GPU, otherwise auto."""
+        device, visible = (str(self.values.get(name, "auto")) for name in ("device", "CUDA_VISIBLE_DEVICES"))
+        return "cpu" if device.lower() == "cpu" or visible.strip() in ("", "-1") else "auto"
+
+    @property
+    def max_gpus(self) -> int:
+        """One for each process; of a single process as many as its CUDA_VISIBLE_DEVICES lists."""
+        listed = str(self.values.get("CUDA_VISIBLE_DEVICES", "")).split(",")
+        return len(listed) if self.processes == 1 else self.processes
+
+    def threads(self, cores: int | None = None) -> int:
+        """Return the threads of each process, for which cores are reserved: its OMP_NUM_THREADS, otherwise 1."""
+        try:
+            return max(1, int(self.values.get("OMP_NUM_THREADS", 1)))
+        except (TypeError, ValueError):
+            return 1
+
+    def listens(self, gpus: int) -> bool:
+        """Return whether its processes listen on the network: those of a launcher meet there."""
+        return self.processes > 1
+
+    def why_one_node(self) -> str:
+        """Return that its launcher starts processes on one node only."""
+        return "The launcher of this command starts its processes on one node."
+
+
+def _described(each: CommandField) -> FieldInfo:
+    """Return a field as pydantic describes one, which the form and the checks of values read."""
+    kind: Any = Literal[each.choices] if each.choices else _TYPES[each.type]
+    info: FieldInfo = Field(_plain(each.default), description=each.help or None)
+    info.annotation = kind | None if each.default is None else kind
+    return info
+
+
+def _converted(each: CommandField, value: Any, kind: str = "") -> Any:
+    """Return a value in the type of a field; raises ConfigError."""
+    kind, text = kind or each.type, value.strip() if isinstance(value, str) else value
+    if value is None or (value == "" and each.default is None):
+        return None
+    if each.choices:
+        if (found := next((one for one in each.choices if str(one) == str(text)), None)) is None:
+            raise _wrong(each.name, f"one of {', '.join(map(str, each.choices))}", value)
+        return found
+    if kind == "list":
+        return [_converted(each, one, each.element) for one in _listed(each.name, value)]
+    if kind == "bool":
+        word = str(text).lower()
+        if word not in (*_TRUE, *_FALSE):
+            raise _wrong(each.name, _WORDS[kind], value)
+        return word in _TRUE
+    if kind == "str" and isinstance(value, str | int | float):
+        return str(value)
+    if kind in ("int", "float") and not isinstance(value, bool):
+        return _number(each, text, kind)
+    raise _wrong(each.name, _WORDS[kind], value)
+
+
+def _number(each: CommandField, value: Any, kind: str) -> int | float | str:
+    """Return a number; NaN and infinity, which JSON lacks, as the words that scripts read."""
+    if kind == "int":
+        try:
+            if float(value) == int(value):
+                return int(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+        if each.certain:
+            raise _wrong(each.name, _WORDS[kind], value)
+    try:
+        number = float(value)
+        return number if math.isfinite(number) else str(number)
+    except (TypeError, ValueError, OverflowError):
+        raise _wrong(each.name, _WORDS["float"], value) from None
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _listed(name: str, value: Any) -> Sequence[Any]:
+    """Return a list; a text is split as a shell splits words."""
+    if not isinstance(value, str):
+        if isinstance(value, list | tuple):
+            return value
+        return [value]
+    try:
+        return shlex.split(value)
+    except ValueError as error:
+        raise ConfigError.of(name, f"{name} can't be split into words: {error}, got {_short(value)}.") from None
+
+
+def _count_of(name: str, value: Any, least: int, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise _wrong(name, f"a whole number from {least:,} to {most:,}", value)
+    return value
+
+
+def _wrong(name: str, allowed: str, value: Any) -> ConfigError:
+    return ConfigError.of(name, f"{name} must be {allowed}, got {_short(value)}.")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -1,0 +1,111 @@
+"""Commands of the lab's own scripts in the store: each once, with all its runs and sweeps; launched, repeated and
+extended as experiments are.
+"""
+
+import json
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from engine.errors import ConfigError, NoCheckpoint
+from engine.home import Home
+from engine.launch import launch, resume, retry
+from engine.script.command import read_command
+from engine.store import Launch, Reader, Store, SweepLaunch
+from engine.store.launches import Timing
+from engine.sweep.extend import extend_sweep
+from engine.sweep.launch import launch_sweep
+
+COMMAND = replace(read_command("python train.py --lr 0.1 --seed 4 --name 'a b'", folder="/somewhere"), result="val/acc")
+
+
+def _number_of_commands(store: Store) -> int:
+    return store.db.number("SELECT count(*) FROM commands")
+
+
+def test_a_run_comes_back_with_its_command_which_is_stored_once(home: Home, store: Store, reader: Reader) -> None:
+    command = replace(COMMAND, better="max")
+    ids = [launch(home, Launch(command.name, {"lr": lr}, "ada", command=command)) for lr in (0.1, 0.2)]
+    run = reader.runs.one(ids[1])
+    assert run.command == command and run.experiment == "train.py"
+    assert run.config == {"lr": 0.2, "seed": 4, "name": "a b"}
+    assert run.command.rendered(run.config).argv == [
+        "python",
+        "train.py",
+        "--lr",
+        "0.2",
+        "--seed",
+        "4",
+        "--name",
+        "a b",
+    ]
+    row = reader.runs.entry(ids[0])
+    assert (row.command_id, row.result, row.better) == (run.command_id, "val/acc", "max")
+    assert _number_of_commands(store) == 1
+    plain = reader.runs.entry(launch(home, Launch("hogwild", {}, "ada")))
+    assert (plain.command_id, plain.result) == (None, "")
+
+
+def test_a_wrong_setting_and_the_name_of_an_experiment_of_parallab_are_refused(home: Home) -> None:
+    with pytest.raises(ConfigError, match="lr must be a number, got 'high'"):
+        launch(home, Launch("train.py", {"lr": "high"}, "ada", command=COMMAND))
+    asked = Launch("hogwild", {}, "ada", command=COMMAND)
+    with pytest.raises(ConfigError, match="'hogwild' is an experiment of Parallab"):
+        launch(home, asked)
+    with pytest.raises(ConfigError, match="'hogwild' is an experiment of Parallab"):
+        launch_sweep(home, SweepLaunch(asked, {"lr": [1]}))
+
+
+def test_an_ended_run_is_retried_with_its_command_and_never_resumed(home: Home, store: Store, reader: Reader) -> None:
+    first = launch(home, Launch("train.py", {"lr": 0.3}, "ada", command=COMMAND))
+    store.runs.cancel(first, by="ada")
+    again = reader.runs.one(retry(home, first, owner="ada"))
+    assert (again.command, again.config["lr"], again.parent_id) == (COMMAND, 0.3, first)
+    with pytest.raises(NoCheckpoint, match="Parallab doesn't know the checkpoints of a script"):
+        resume(home, first, owner="ada")
+
+
+def test_a_sweep_of_a_command_is_launched_retried_and_extended(home: Home, store: Store, reader: Reader) -> None:
+    command = read_command("python train.py --lr 0.1 --trial 7")
+    shared = Launch("train.py", {"trial": 3}, "ada", name="rates", command=command)
+    sweep_id = launch_sweep(home, SweepLaunch(shared, {"lr": [0.1, 0.2]}, 2, seed_field="trial"))
+    runs = [reader.runs.one(row.id) for row in reader.sweeps.runs(sweep_id)]
+    assert [run.config for run in runs] == [{"lr": lr, "seed": seed} for seed in (3, 4) for lr in (0.1, 0.2)]
+    assert runs[3].command and runs[3].command.rendered(runs[3].config).argv[-2:] == ["--trial", "4"]
+    sweep = reader.sweeps.one(sweep_id)
+    assert sweep.command == runs[0].command and sweep.seeds == (3, 4)
+    store.sweeps.cancel(sweep_id, by="ada")
+    again = store.sweeps.retry(sweep_id, by="ada", statuses=["cancelled"])
+    assert len(again) == 4
+    new = extend_sweep(home, sweep_id, {"lr": [0.4]}, 1, owner="ada")
+    added = [reader.runs.one(run_id) for run_id in new]
+    assert [(run.config["lr"], run.config["seed"]) for run in added] == [
+        (0.4, 3),
+        (0.4, 4),
+        (0.1, 5),
+        (0.2, 5),
+        (0.4, 5),
+    ]
+    assert {run.command for run in added} == {sweep.command} and _number_of_commands(store) == 1
+
+
+def test_repeats_of_a_command_without_a_seed_are_cells_of_their_own(home: Home, reader: Reader) -> None:
+    shared = Launch("train.py", {}, "ada", command=read_command("python train.py --workers 1"))
+    sweep_id = launch_sweep(home, SweepLaunch(shared, {"workers": [1, 2]}, 6, timing=Timing()))
+    runs = [reader.runs.one(row.id) for row in reader.sweeps.runs(sweep_id)]
+    assert len(runs) == 13 and len({json.dumps(run.config) for run in runs}) == 13
+    written = [tuple(run.command.rendered(run.config).argv) for run in runs if run.command]
+    assert set(written) == {("python", "train.py", "--workers", str(count)) for count in (1, 2)}
+
+
+def test_the_seeds_of_an_experiment_of_parallab_go_to_its_own_setting(home: Home) -> None:
+    with pytest.raises(ConfigError, match="hogwild takes the seeds as its setting seed"):
+        launch_sweep(home, SweepLaunch(Launch("hogwild", {}, "ada"), {"trainers": [1]}, seed_field="batch_size"))
+
+
+@pytest.mark.schema
+def test_a_command_that_runs_refer_to_is_never_deleted(home: Home, store: Store) -> None:
+    launch(home, Launch("train.py", {}, "ada", command=COMMAND))
+    with pytest.raises(sqlite3.IntegrityError):
+        store.db.connection.execute("DELETE FROM commands")
