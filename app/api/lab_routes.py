@@ -44,7 +44,7 @@ def me(request: Request) -> Me:
     """Return the person of the token or session, and their permissions."""
     found = visitor(request)
     who = found.who
-    standing = PersonStanding(who.name, who.role) if who else PersonStanding("", "admin", open=True)
+    standing = who.standing if who else PersonStanding("", "admin", open=True)
     return Me(
         name=standing.name,
         role=who.role if who else None,

@@ -83,6 +83,8 @@ def entry(one: Person, known: Known) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.html(block("pl-said", strong(one.name)), width="stretch")
             st.badge(one.role, color=COLOURS[one.role])
+            for permission in one.granted:
+                st.badge(permission, color="orange")
             if not one.active:
                 st.badge("disabled", color="red")
             st.button("Change", key=f"people.change.{one.id}", on_click=_ask, args=("change", one.name))
@@ -145,6 +147,8 @@ def ask_change(name: str) -> None:
     for role in ROLES:
         if role != one.role:
             _button(one, f"Make {'an' if role == 'admin' else 'a'} {role}", _giving(one.name, role), f"is {role} now")
+    if one.role == "member":
+        _permission_button(one)
     _dialog_button("E-mail address", "email", one)
     _dialog_button("Quotas", "quotas", one)
     if one.name == current_user.name():
@@ -161,6 +165,24 @@ def ask_change(name: str) -> None:
         _dialog_button("Disable account", "disable", one)
     else:
         _button(one, "Enable account", lambda store, who: store.people.enable(one.name, by=who), "can sign in again")
+
+
+def _permission_button(one: Person) -> None:
+    """Show the button that grants or revokes the permission to run commands."""
+    if one.granted:
+        _button(
+            one,
+            "Revoke running commands",
+            lambda store, who: store.people.forbid(one.name, "run commands", by=who),
+            "may not run commands any more",
+        )
+    else:
+        _button(
+            one,
+            "Allow running commands",
+            lambda store, who: store.people.allow(one.name, "run commands", by=who),
+            "may run commands now",
+        )
 
 
 def _dialog_button(label: str, which: str, one: Person) -> None:

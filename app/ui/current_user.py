@@ -32,7 +32,7 @@ def standing() -> PersonStanding:
     """Return the current permissions of the person at this browser."""
     found = _visitor()
     if found.who is not None:
-        return PersonStanding(found.who.name, found.who.role)
+        return found.who.standing
     return PersonStanding(_given() or "", None if found.asked else "admin", open=not found.asked)
 
 

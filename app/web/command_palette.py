@@ -61,7 +61,7 @@ def palette(request: Request) -> Response:
 
 def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[PaletteItem]:
     who = visitor.who
-    standing = PersonStanding(who.name, who.role) if who else PersonStanding("", "admin", open=True)
+    standing = who.standing if who else PersonStanding("", "admin", open=True)
     pages = offered(standing, has_account=who is not None)
     titles = {page: TITLES[page] for section in pages.values() for page in section} | LINKED
     if not words:

@@ -5,6 +5,7 @@ The rules apply once the lab has an account; before, everyone who reaches the co
 everything.
 """
 
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -20,6 +21,11 @@ ROLE_WORDS: dict[Role, str] = {
     "member": "also launches, and stops, retries and edits their own runs",
     "admin": "everything, for everyone: runs, retention, quotas and accounts",
 }
+
+
+Permission = Literal["run commands"]
+PERMISSIONS: tuple[Permission, ...] = get_args(Permission)
+"""What an admin grants to single people, members by role; admins have it. Nobody else gets it by a role."""
 
 
 class Program(str):
@@ -48,6 +54,7 @@ def _for(own: Role, words: str, others: Role = "admin") -> CommandRule:
 
 COMMANDS: dict[str, CommandRule] = {
     "launch": _for("member", "launch runs"),
+    "run commands": _for("admin", "run commands of their own, with the rights of the runner's user"),
     "retry": _for("member", "retry or resume a run"),
     "cancel": _for("member", "cancel a run"),
     "trace": _for("member", "store more operations of a run"),
@@ -88,6 +95,8 @@ COMMANDS: dict[str, CommandRule] = {
     "add person": _for("admin", "create accounts"),
     "set role": _for("admin", "change roles"),
     "set email": _for("admin", "change e-mail addresses of accounts"),
+    "allow": _for("admin", "grant a person the permission to run commands"),
+    "forbid": _for("admin", "revoke a person's permission to run commands"),
     "disable": _for("admin", "disable accounts"),
     "enable": _for("admin", "enable accounts"),
     "unlink": _for("admin", "unlink accounts from their OpenID provider"),
@@ -123,6 +132,8 @@ class PersonStanding:
     """Whether the lab has no accounts, so that everyone may do everything."""
     lost: bool = False
     """Whether the lab has accounts, but its store holds none: only the commands in RECOVERY are allowed."""
+    granted: Collection[str] = ()
+    """Permissions that an admin has granted to this person; they have no effect for a viewer."""
 
     def may(self, command: str, owners: Collection[str] = ()) -> bool:
         """Return whether this person may apply a command to things of `owners`, or without any to things without an
@@ -131,6 +142,8 @@ class PersonStanding:
         rule = COMMANDS[command]
         if self.open or self.lost:
             return self.open or command in RECOVERY
+        if command in self.granted and self.role == "member":
+            return True
         needed = rule.own if all(owner == self.name for owner in owners) else rule.others
         return self.role is not None and ROLES.index(self.role) >= ROLES.index(needed)
 
@@ -153,20 +166,33 @@ class PersonStanding:
             return f"{whose}; a {self.role} may {rule.words} only for their own. Ask {other} or an admin."
         needed = rule.own if other is None else rule.others
         article = "an" if self.role[0] in "aeiou" else "a"
+        if command in PERMISSIONS and self.role == "member":
+            return (
+                f"{self.name} may not {rule.words}. An admin of this lab can grant it, on the page People or by: "
+                f"{allowing(self.name, command)}"
+            )
         return (
             f"{self.name} is {article} {self.role} and may not {rule.words}: that requires the role {needed}. "
             "Ask an admin of this lab."
         )
 
 
+def allowing(name: str, permission: str) -> str:
+    """Return the command by which an admin grants a permission."""
+    return f"python -m engine users allow {shlex.quote(name)} {shlex.quote(permission)}"
+
+
 # ------------------------------------------------------------------------------------------------------------------
 # The rules of `rules.py` as a table for pages and docs: what each role may do to its own and to other things.
 
-Reach = Literal["everyone's", "their own", "yes", ""]
-"""Reach of a command: on everyone's things, on one's own, allowed without an owner, or not allowed."""
+Reach = Literal["everyone's", "their own", "yes", "if granted", ""]
+"""Reach of a command: on everyone's things, on one's own, allowed without an owner, allowed to people whom an admin
+grants it, or not allowed.
+"""
 OF_NOBODY = frozenset(
     {
         "launch",
+        "run commands",
         "launch sweep",
         "launch duel",
         "save view",
@@ -206,7 +232,7 @@ def reach(command: str, rule: CommandRule, role: Role) -> Reach:
     """Return the reach of a command for a role."""
     rank = ROLES.index(role)
     if rank < ROLES.index(rule.own):
-        return ""
+        return "if granted" if command in PERMISSIONS and role == "member" else ""
     if command in OF_NOBODY:
         return "yes"
     return "everyone's" if rank >= ROLES.index(rule.others) else "their own"

@@ -11,7 +11,7 @@ import click
 from engine.access.confusables import sort_key
 from engine.access.providers import is_of_this_machine
 from engine.access.quotas import BOUNDS, GB, Limits, limits, read_value, size
-from engine.access.rules import ROLE_WORDS, Role
+from engine.access.rules import PERMISSIONS, ROLE_WORDS, Permission, Role
 from engine.cli.answers import answer, counted, duration, moment, picked, print_json, table, wants_json
 from engine.cli.frame import OUTPUT_FILE, OWNER, argument, command, explained, option, together
 from engine.commands.accounts import Slip, disable_account, from_list
@@ -24,6 +24,7 @@ from engine.store import Held, Person, Reader, Store
 from engine.store.access.sign_ins import Scope
 
 ROLE = option(explained(ROLE_WORDS), "--role")
+PERMISSION = argument("PERMISSION", type=click.Choice(PERMISSIONS))
 PASSWORD_STDIN = option("Read the password from standard input instead of prompting.")
 
 
@@ -124,6 +125,7 @@ def list_command() -> None:
 def _account(person: Person) -> tuple[object, ...]:
     ways = [*(["password"] if person.has_password else []), *([person.issuer] if person.issuer else [])]
     role = person.role if person.active else f"disabled ({person.role})"
+    role = ", ".join((role, *person.granted))
     return (person.name, role, ", ".join(ways) or "none yet", person.email, moment(person.created_at))
 
 
@@ -131,6 +133,18 @@ def _account(person: Person) -> tuple[object, ...]:
 def role_command(name: str = argument(), role: Role = ROLE, owner: str = OWNER) -> None:
     """Change a person's role; it applies at once, also to open sessions."""
     _change(lambda store: store.people.set_role(name, role, by=owner), f"now has role {role}")
+
+
+@command("allow", within=users_command, short_help="Grant a person a permission.")
+def allow_command(name: str = argument(), permission: Permission = PERMISSION, owner: str = OWNER) -> None:
+    """Grant a member the permission to run commands: any program, as the runner's Unix user. It applies at once."""
+    _change(lambda store: store.people.allow(name, permission, by=owner), f"may {permission} now")
+
+
+@command("forbid", within=users_command, short_help="Revoke a person's permission.")
+def forbid_command(name: str = argument(), permission: Permission = PERMISSION, owner: str = OWNER) -> None:
+    """Revoke a permission that was granted to a person; queued and running runs stay."""
+    _change(lambda store: store.people.forbid(name, permission, by=owner), f"may not {permission} any more")
 
 
 @command("email", within=users_command, short_help="Set or remove a person's e-mail address.")

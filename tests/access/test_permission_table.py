@@ -61,6 +61,11 @@ class Lab:
         self.store.db.connection.execute("UPDATE runs SET status = 'running' WHERE id = ?", [run_id])
         return run_id
 
+    def member(self, name: str) -> str:
+        if self.store.read.people.one(name).role == "viewer":
+            self.store.people.set_role(name, "member", by=Program("runner"))
+        return name
+
     def view(self, owner: str) -> int:
         return self.store.views.save("a view", "compare", "x=1", owner=Program(owner))
 
@@ -137,6 +142,8 @@ GIVEN: dict[str, Given] = {
     "delete view": lambda lab, by, owner: partial(lab.store.views.delete, lab.view(owner), by=by),
     "add person": lambda lab, by, _: partial(lab.store.people.add, "New", "viewer", by=by),
     "set role": lambda lab, by, owner: partial(lab.store.people.set_role, owner, "admin", by=by),
+    "allow": lambda lab, by, owner: partial(lab.store.people.allow, lab.member(owner), "run commands", by=by),
+    "forbid": lambda lab, by, owner: partial(lab.store.people.forbid, owner, "run commands", by=by),
     "set email": lambda lab, by, owner: partial(lab.store.people.set_email, owner, "it@lab.org", by=by),
     "disable": lambda lab, by, owner: partial(lab.store.people.disable, owner, by=by),
     "enable": lambda lab, by, owner: partial(lab.store.people.enable, owner, by=by),
@@ -166,6 +173,7 @@ ELSEWHERE = {
     "start runner",
     "set limits",
     "extend catalogue",
+    "run commands",
 }
 """Commands that are carried out beside the store's tables; `permit` stands before each."""
 for _name in ELSEWHERE:
@@ -226,6 +234,8 @@ def expected(command: str, by: str, owner: str, role: Role | Literal["as it was"
         "add person",
         "set role",
         "set email",
+        "allow",
+        "forbid",
         "disable",
         "enable",
         "unlink",

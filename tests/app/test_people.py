@@ -15,7 +15,7 @@ from app.people.audit_log import PAGE, AuditQuery, _table
 from engine.access import passwords, rules
 from engine.access.passwords import Patience
 from engine.access.quotas import limits
-from engine.access.rules import COMMANDS, OF_NOBODY, ROLES, PersonStanding, abilities
+from engine.access.rules import COMMANDS, OF_NOBODY, PERMISSIONS, ROLES, PersonStanding, abilities
 from engine.commands import accounts as sign_in_command
 from engine.commands.accounts import change_password
 from engine.commands.accounts import sign_in as by_password
@@ -261,7 +261,10 @@ def test_the_log_as_a_file_and_the_table_of_rules_say_what_is_so(accounts: Home)
         for role in ROLES:
             own, others = (PersonStanding("me", role).may(each.command, owners) for owners in (["me"], ["you"]))
             if each.command in OF_NOBODY:
-                assert bool(each.reach[role]) == PersonStanding("me", role).may(each.command)
+                may = PersonStanding("me", role, granted=PERMISSIONS).may(each.command)
+                assert bool(each.reach[role]) == may
+                without = PersonStanding("me", role).may(each.command)
+                assert without == (may and each.reach[role] != "if granted")
             else:
                 assert (each.reach[role] != "", each.reach[role] == "everyone's") == (own, others)
     assert set(COMMANDS) >= OF_NOBODY

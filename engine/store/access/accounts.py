@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from engine.access.rules import Role
+from engine.access.rules import Permission, Role
 from engine.errors import ConfigError, UnknownName
+from engine.store.access.authorization import granted
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.timestamps import now
 
 _SAME = ("name", "role", "role_from", "email", "issuer", "created_at", "created_by", "disabled_at")
-PERSON = f"SELECT id, {', '.join(_SAME)}, password IS NOT NULL AS has_password FROM people"
-ACCOUNT = (*_SAME, "password", "subject")
+_GRANTS = "runs_commands"
+PERSON = f"SELECT id, {', '.join(_SAME)}, password IS NOT NULL AS has_password, {_GRANTS} FROM people"
+ACCOUNT = (*_SAME, "password", "subject", _GRANTS)
 Account = Mapping[str, Any]
 """A row of a person, with the columns of `ACCOUNT`."""
 
@@ -33,6 +35,8 @@ class Person:
     disabled_at: str | None
     """Time when the account was disabled, or None."""
     has_password: bool
+    granted: tuple[Permission, ...] = ()
+    """Permissions that an admin has granted to this person."""
 
     @property
     def active(self) -> bool:
@@ -86,4 +90,4 @@ class AccountChanges:
 
 def as_person(row: Row) -> Person:
     """Return a row of `PERSON` as a person."""
-    return replace(Person(*row), has_password=bool(row["has_password"]))
+    return replace(Person(*row), has_password=bool(row["has_password"]), granted=granted(row))

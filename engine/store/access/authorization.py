@@ -6,16 +6,18 @@ Methods that people can call are decorated with `command`; a test verifies that 
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from engine.access.rules import COMMANDS, LOST, PersonStanding, Program
+from engine.access.rules import COMMANDS, LOST, Permission, PersonStanding, Program
 from engine.errors import Forbidden, StoreError
 from engine.home import Home
-from engine.store.connection import Connection, WriteConnection
+from engine.script.command import Command
+from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.launches import Launch, SweepLaunch
 from engine.store.timestamps import now
 
@@ -59,10 +61,8 @@ class Authorization:
         if refusal := standing.refusal(name, what(kind, targets), owners):
             error = Forbidden(refusal)
             if standing.role is None and not standing.lost:
-                found = self.db.rows("SELECT name, role FROM people WHERE disabled_at IS NULL ORDER BY id")
-                error.may = tuple(
-                    row["name"] for row in found if PersonStanding(row["name"], row["role"]).may(name, owners)
-                )
+                found = self.db.rows(f"{_STANDING} WHERE disabled_at IS NULL ORDER BY id")
+                error.may = tuple(row["name"] for row in found if _standing(row).may(name, owners))
             raise error
         return _as(standing)
 
@@ -176,11 +176,26 @@ def command(
     return decorate
 
 
+_STANDING = "SELECT name, role, runs_commands FROM people"
+
+
+def granted(row: Row) -> tuple[Permission, ...]:
+    """Return the permissions granted to a person, from a row of people."""
+    return ("run commands",) if row["runs_commands"] else ()
+
+
+def _standing(row: Row) -> PersonStanding:
+    return PersonStanding(row["name"], row["role"], granted=granted(row))
+
+
 def _spread(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a command, with the fields of a launch as arguments of their own."""
     told: dict[str, Any] = {}
     for name, value in given.items():
-        told |= _spread(vars(value)) if isinstance(value, Launch | SweepLaunch) else {name: value}
+        if isinstance(value, Launch | SweepLaunch):
+            told |= _spread(vars(value))
+        else:
+            told[name] = shlex.join(value.argv) if isinstance(value, Command) else value
     return told
 
 
@@ -246,8 +261,8 @@ class AccessReader:
                 if is_marked(self.db.home)
                 else PersonStanding(name, "admin", open=True)
             )
-        row = self.db.row("SELECT name, role FROM people WHERE name = ? AND disabled_at IS NULL", [name])
-        return PersonStanding(name, row["role"] if row and row["name"] == name else None)
+        row = self.db.row(f"{_STANDING} WHERE name = ? AND disabled_at IS NULL", [name])
+        return _standing(row) if row and row["name"] == name else PersonStanding(name, None)
 
     def has_people(self) -> bool:
         """Return whether the lab has accounts, so that rules apply and the console requires a sign-in."""

@@ -6,8 +6,8 @@ from itertools import count
 
 from engine.access.confusables import is_shown, looks, plain
 from engine.access.passwords import hashed
-from engine.access.rules import LOST, ROLES, Role
-from engine.errors import ConfigError, Problem, SignInRefused
+from engine.access.rules import LOST, PERMISSIONS, ROLES, Permission, Role
+from engine.errors import ConfigError, Problem, SignInRefused, UnknownName
 from engine.store.access.accounts import ACCOUNT, PERSON, Account, AccountChanges, PeopleReader, Person, as_person
 from engine.store.access.authorization import AccessReader, Authorization, command, mark
 from engine.store.connection import WriteConnection
@@ -110,6 +110,21 @@ class PeopleCommands:
     def set_email(self, name: str, email: str, *, by: str) -> Person:
         """Change a person's e-mail address, or remove it if empty; raises ConfigError for an invalid one."""
         return self._accounts.change(name, "UPDATE people SET email = ? WHERE id = ?", _checked_email(email))
+
+    @command("allow", "person")
+    def allow(self, name: str, permission: Permission, *, by: str) -> Person:
+        """Grant a person a permission, effective immediately. Raises UnknownName, and ConfigError for a viewer."""
+        _check_permission(permission)
+        if (person := self._people.one(name)).role == "viewer":
+            sentence = f"{person.name} is a viewer, who launches nothing. Make {person.name} a member first."
+            raise ConfigError.of("name", sentence)
+        return self._accounts.change(name, "UPDATE people SET runs_commands = 1 WHERE id = ?")
+
+    @command("forbid", "person")
+    def forbid(self, name: str, permission: Permission, *, by: str) -> Person:
+        """Revoke a person's permission, effective immediately; runs that are queued or running stay."""
+        _check_permission(permission)
+        return self._accounts.change(name, "UPDATE people SET runs_commands = 0 WHERE id = ?")
 
     @command("disable", "person")
     def disable(self, name: str, *, by: str) -> Person:
@@ -269,6 +284,11 @@ class PeopleCommands:
 
     def _with_id(self, person_id: int) -> Person:
         return as_person(self.db.rows(f"{PERSON} WHERE id = ?", [person_id])[0])
+
+
+def _check_permission(permission: str) -> None:
+    if permission not in PERMISSIONS:
+        raise UnknownName("permission", permission, PERMISSIONS, "permission")
 
 
 def checked_name(text: object) -> str:

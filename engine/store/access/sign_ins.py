@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.access.confusables import visible
-from engine.access.rules import ROLES, Role
+from engine.access.rules import ROLES, Permission, PersonStanding, Role
 from engine.errors import ConfigError, SignInRefused
-from engine.store.access.authorization import Authorization, command
+from engine.store.access.authorization import Authorization, command, granted
 from engine.store.connection import Connection, WriteConnection
 from engine.store.timestamps import in_seconds, now, seconds_since
 
@@ -34,6 +34,13 @@ class SignedIn:
     role: Role
     scope: Scope | None = None
     """Scope of a token; None for a browser."""
+    granted: tuple[Permission, ...] = ()
+    """Permissions that an admin has granted to this person."""
+
+    @property
+    def standing(self) -> PersonStanding:
+        """What this person may do, apart from the scope of a token."""
+        return PersonStanding(self.name, self.role, granted=self.granted)
 
 
 @dataclass(frozen=True)
@@ -56,13 +63,13 @@ class SignInReader:
     def signed_in(self, key: str) -> SignedIn | None:
         """Return the person of the session with this key; None if it ended or expired, or the account is disabled."""
         sql = (
-            "SELECT name, role, seen_at, expires_at FROM sign_ins JOIN people ON people.id = person_id WHERE key "
-            f"= ? AND {_LIVE}"
+            "SELECT name, role, runs_commands, seen_at, expires_at FROM sign_ins JOIN people ON people.id = person_id "
+            f"WHERE key = ? AND {_LIVE}"
         )
         row = self.db.row(sql, [key])
         if row is None or row["expires_at"] <= now() or seconds_since(row["seen_at"]) > IDLE_S:
             return None
-        return SignedIn(row["name"], row["role"])
+        return SignedIn(row["name"], row["role"], granted=granted(row))
 
     def has_passwords(self) -> bool:
         """Return whether anybody can sign in with a password."""
@@ -181,11 +188,13 @@ class TokenReader:
     def holder(self, token: str) -> SignedIn | None:
         """Return the person of a token; None if it was revoked or expired, or the account is disabled."""
         sql = (
-            "SELECT people.name, role, scope, expires_at FROM tokens JOIN people ON people.id = person_id"
-            " WHERE key = ? AND revoked_at IS NULL AND people.disabled_at IS NULL"
+            "SELECT people.name, role, runs_commands, scope, expires_at FROM tokens JOIN people "
+            "ON people.id = person_id WHERE key = ? AND revoked_at IS NULL AND people.disabled_at IS NULL"
         )
         row = self.db.row(sql, [key_of(token)])
-        return SignedIn(row["name"], row["role"], row["scope"]) if row and row["expires_at"] > now() else None
+        if row is None or row["expires_at"] <= now():
+            return None
+        return SignedIn(row["name"], row["role"], row["scope"], granted(row))
 
     def of(self, name: str) -> list[Token]:
         """Return a person's tokens, including revoked ones, newest first."""

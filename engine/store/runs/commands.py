@@ -179,6 +179,8 @@ class RunChanges:
         owner = launches[0].owner
         if any(each.terms.priority == PRIORITIES[-1] for each in launches):
             self._authorization.check("prefer", owner, "", [])
+        if any(each.command for each in launches):
+            self._authorization.check("run commands", owner, "", [])
         self._quota_checks.require(owner, [each.demand for each in launches], wanted_s)
 
     def queue(self, launch: Launch) -> int:
