@@ -61,7 +61,7 @@ class CommandField:
         match self.style:
             case "switch":
                 word = self.flag if value else self.off
-                return [[word]] if word else []
+                return [[word] * (value if type(value) is int else 1)] if word and value is not None else []
             case "repeated":
                 return [self._option(self.text_of(each), joined=False) for each in _listed(value)]
             case "assigned":

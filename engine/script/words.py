@@ -41,6 +41,10 @@ class Option:
     required: bool = False
     off_flags: tuple[str, ...] = ()
     """What writes False, of a pair of flags."""
+    no_flags: tuple[str, ...] = ()
+    """Further flags without a value that write False."""
+    constant: Any = None
+    """The value of the option without a word."""
     command: tuple[str, ...] = ()
     """The subcommand that it belongs to."""
     style: Style = "separate"
@@ -148,8 +152,9 @@ class _Words:
             return self._given(option, flag, "joined", first, text)
         if option is None:
             return self._guessed(flag, first)
-        if option.is_switch:
-            return self._given(option, flag, "switch", first)
+        if option.is_switch or flag in option.no_flags:
+            count = len(flag) - 1 if flag not in option.flags else 1
+            return self._given(option, flag, "switch", first, str(count))
         if not flag.startswith("--") and flag not in option.flags and len(flag) > 2:
             return self._given(option, flag[:2], "attached", first, flag[2:])
         values = self._values(option)
@@ -161,14 +166,16 @@ class _Words:
     def _declared(self, flag: str) -> Option | None:
         """Return the option of a flag: by its name, with - for _, by the only beginning, or as `-j4`."""
         usable = [each for each in self.options if each.flags and each.command == self.command[: len(each.command)]]
-        by_flag = {flag: each for each in usable for flag in (*each.flags, *each.off_flags)}
+        by_flag = {flag: each for each in usable for flag in (*each.no_flags, *each.flags, *each.off_flags)}
         if flag in by_flag:
             return by_flag[flag]
         same = [each for name, each in by_flag.items() if name.replace("_", "-") == flag.replace("_", "-")]
         if not same and flag.startswith("--"):
             same = [each for name, each in by_flag.items() if name.startswith(flag)]
         if not same and not flag.startswith("--"):
-            same = [by_flag[flag[:2]]] if flag[:2] in by_flag and not by_flag[flag[:2]].is_switch else []
+            short = by_flag.get(flag[:2])
+            is_count = short is not None and short.action == "count" and set(flag[2:]) == {flag[1]}
+            same = [short] if short is not None and (is_count or not short.is_switch) else []
         return same[0] if len({each.name for each in same}) == 1 else None
 
     def _values(self, option: Option) -> list[str]:
@@ -247,10 +254,12 @@ def _pasted(given: _Given) -> CommandField:
     if option is None:
         return _inferred(given)
     base = declared_field(option)
+    if given.flag in option.no_flags:
+        return replace(base, pasted=True, spans=(given.span,), default=False, flag="", off=given.flag, style="switch")
     if option.is_switch:
         chosen = replace(base, pasted=True, spans=(given.span,))
         if option.action == "count":
-            return replace(chosen, default=1, type="int")
+            return replace(chosen, default=int(given.values[0]), flag=_first_long(option.flags[:1]))
         if given.style == "joined":  # --flag=True of a pair
             return replace(_inferred(given), name=option.name, help=option.help, group=option.group)
         if given.flag in option.off_flags:
@@ -258,10 +267,13 @@ def _pasted(given: _Given) -> CommandField:
         return replace(chosen, default=True, flag=given.flag)
     style: Style = "repeated" if option.action == "append" else given.style
     field = replace(base, pasted=True, spans=(given.span,), flag=given.flag, style=style)
+    if option.is_list and style == "assigned":
+        inner = values[0].strip("[]()").split(",")
+        return replace(field, default=[value_of(each.strip(), base.element) for each in inner if each.strip()])
     if option.is_list:
         return replace(field, default=[value_of(each, base.element) for each in values])
     if not values:
-        return replace(field, default=None)
+        return replace(field, default=option.constant if option.type != "str" else str(option.constant))
     literals = _LITERALS.get(values[0], base.literals)
     return replace(field, default=value_of(values[0], base.type), literals=literals)
 
@@ -293,7 +305,7 @@ def _repeated(before: CommandField, again: CommandField, given: _Given) -> Comma
     """Return the field of an option that stands twice: a list of all its values; of a declared single one the last."""
     spans = (*before.spans, *again.spans)
     if again.style == "switch":
-        counted = before.default + 1 if given.option and given.option.action == "count" else again.default
+        counted = before.default + again.default if again.type == "int" else again.default
         return replace(again, default=counted, spans=spans)
     if given.option is not None and not given.option.is_list:
         return replace(again, spans=spans)
@@ -311,7 +323,7 @@ def _as_list(value: Any) -> list[Any]:
 
 def declared_field(option: Option) -> CommandField:
     """Return the field of an option that a script declares, with the script's default."""
-    kind: Kind = "list" if option.is_list else "bool" if option.is_switch else option.type
+    kind: Kind = "list" if option.is_list else option.type
     style: Style = option.style
     flag, off = _first_long(option.flags), _first_long(option.off_flags)
     if option.is_switch:
@@ -355,7 +367,7 @@ def _missing(
     commands = [at for at in range(start, len(argv)) if argv[at] in words.command]
     seen = set(pasted)
     for option in options:
-        if option.name in seen or option.action in ("command", "help") or option.nargs == "...":
+        if option.name in seen or option.action in ("command", "help") or option.group == "hidden":
             continue
         if option.command != words.command[: len(option.command)]:
             continue

@@ -1,0 +1,135 @@
+"""The form that a script's source and configuration files give; nothing of the script is executed."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from engine.script.annotations import class_options
+from engine.script.command import Command, with_options
+from engine.script.configurations import HydraFiles, constant_options, yaml_options
+from engine.script.interpreter import Class
+from engine.script.parsers import Hydra, Lightning, ScriptParsers
+from engine.script.words import Option
+
+_SUBCOMMANDS = ("fit", "validate", "test", "predict")
+
+
+def enriched(command: Command) -> Command:
+    """Return the command with the form that the script's source gives, or with the reason why it gives none."""
+    if command.script is None or not command.is_python:
+        what = f"{command.name} isn't a script of Python" if command.script else "No script was recognised"
+        return replace(command, why_not=f"{what}, so that only the command itself was read.")
+    folder = Path(command.folder or ".").absolute()
+    path = folder / command.script
+    try:
+        if not path.is_file():
+            return replace(command, why_not=f"{command.script} isn't a file in {folder}.")
+        parsers = ScriptParsers(path, folder, command.environment)
+        parsers.finish(parsers.follow())
+        return _formed(command, parsers, folder)
+    except SyntaxError as error:
+        return replace(
+            command, why_not=f"Line {error.lineno} of {Path(error.filename or path).name} isn't valid Python."
+        )
+    except (OSError, ValueError, RecursionError) as error:
+        return replace(command, why_not=f"{command.script} can't be read: {error}.")
+
+
+def _formed(command: Command, parsers: ScriptParsers, folder: Path) -> Command:
+    words = command.argv[command.arguments_at :]
+    if parsers.constants is not None:
+        files = [
+            folder / word for word in words if "=" not in word and word.endswith(".py") and (folder / word).is_file()
+        ]
+        return with_options(command, constant_options(parsers.constants, files), "source")
+    if parsers.hydra is not None:
+        return _hydra(command, parsers, parsers.hydra)
+    if parsers.lightning is not None:
+        return _lightning(command, parsers.lightning, folder)
+    options, computed = parsers.found()
+    if not options:
+        name = command.name
+        reason = f"{name} declares no options that its source shows." if not computed else _computed(name, computed)
+        return replace(command, why_not=reason)
+    why = _computed(command.name, computed) if computed else ""
+    return with_options(command, options, "source", why)
+
+
+def _computed(name: str, count: int) -> str:
+    if count == 1:
+        return f"1 option of {name} is known only when the script runs."
+    return f"{count} options of {name} are known only when the script runs."
+
+
+def _after(words: Sequence[str], *flags: str) -> str:
+    """Return the value of a flag among words, "" without it."""
+    for at, word in enumerate(words):
+        flag, equals, text = word.partition("=")
+        if flag in flags:
+            return text if equals else words[at + 1] if at + 1 < len(words) else ""
+    return ""
+
+
+def _hydra(command: Command, parsers: ScriptParsers, hydra: Hydra) -> Command:
+    words = command.argv[command.arguments_at :]
+    name = _after(words, "--config-name", "-cn") or hydra.name
+    given = _after(words, "--config-path", "-cp") or hydra.path
+    folder = parsers.script.parent / (given or "")
+    if given and given.startswith("pkg://"):
+        folder = parsers.roots[-2].joinpath(*given.removeprefix("pkg://").split("."))
+    files = HydraFiles(folder, words)
+    why = ""
+    options: list[Option] = []
+    if name:
+        try:
+            files.compose(name)
+            if files.missing:
+                why = f"{files.missing[0].name} isn't a file in {files.missing[0].parent}."
+        except OSError:
+            why = f"{name.removesuffix('.yaml')}.yaml isn't a file in {folder}."
+        stored = hydra.stored.get(name)
+        if isinstance(stored, Class):
+            files.add(
+                [
+                    replace(each, style="assigned", flags=(each.name,))
+                    for each in class_options(stored, "hydra", parsers)
+                ]
+            )
+            why = ""
+        options = [each for each in files.options.values() if not each.name.startswith("hydra")]
+    else:
+        why = "hydra.main names no configuration."
+    if not options:
+        return replace(command, why_not=why or "The configuration is empty.")
+    return with_options(command, [*_hydra_flags(), *options], "source", why)
+
+
+def _hydra_flags() -> list[Option]:
+    """Return Hydra's own options, so that their values aren't read as words of the script."""
+    valued = (("--config-name", "-cn"), ("--config-path", "-cp"), ("--config-dir", "-cd"), ("--package", "-p"))
+    return [Option(flags[0][2:].replace("-", "_"), flags, action="store", group="hidden") for flags in valued]
+
+
+def _lightning(command: Command, lightning: Lightning, folder: Path) -> Command:
+    words = command.argv[command.arguments_at :]
+    subcommand = next((each for each in words if each in _SUBCOMMANDS), "")
+    found = {each.name: each for each in lightning.options}
+    why = "Settings of the trainer are known only when the script runs."
+    configs = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("--config", "-c")]
+    configs += [word.partition("=")[2] for word in words if word.startswith("--config=")]
+    for config in configs:
+        try:
+            read = yaml_options(folder / config)
+        except OSError:
+            why = f"{config} isn't a file in {folder}."
+            continue
+        for each in read:
+            known = found.get(each.name)
+            found[each.name] = replace(known, default=each.default) if known else each
+    found.setdefault("seed_everything", Option("seed_everything", ("--seed_everything",), "int", help="Random seed."))
+    place = (subcommand,) if subcommand else ()
+    options = [Option("config", ("--config", "-c"), "str", "append", help="Configuration file.", command=place)]
+    options += [replace(each, command=place) for each in found.values()]
+    if subcommand:
+        options.insert(0, Option("subcommand", action="command", subcommands=_SUBCOMMANDS))
+    return with_options(command, options, "source", why)
