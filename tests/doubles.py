@@ -152,6 +152,7 @@ class MemorySink:
     events: list[tuple[str, str]] = field(default_factory=list)
     startup_time_s: float | None = None
     notes: dict[str, Any] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
     windows: list[TraceWindow] = field(default_factory=list)
     healths: list[Health] = field(default_factory=list)
     requests: list[float] = field(default_factory=list)
@@ -159,6 +160,9 @@ class MemorySink:
 
     def ranks(self, rows: Sequence[RankRow]) -> None:
         self.rows |= {row.rank: row for row in rows}
+
+    def log_file(self, source: str, path: str) -> None:
+        self.logs[source] = path
 
     def note(self, name: str, value: Any) -> None:
         self.notes[name] = value

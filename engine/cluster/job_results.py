@@ -41,9 +41,6 @@ class StoredRun(StoreSink):
             self._run_id, detail, json.dumps(environment), json.dumps([*cores]), json.dumps([*gpus])
         )
 
-    def log_file(self, source: str, path: str) -> None:
-        self._store.worker.add_log(self._run_id, source, path)
-
     def end(self, status: Ended, cause: str, error: str, execution_time_s: float | None) -> None:
         run = self._store.read.runs.one(self._run_id)
         if status == "lost" and not run.stop_requested_by:

@@ -39,9 +39,6 @@ class JobSink(Sink, Protocol):
     def begin(self, environment: dict[str, Any], cores: Sequence[int], gpus: Sequence[int], pid: int) -> None:
         """Report that the worker has begun the run."""
 
-    def log_file(self, source: str, path: str) -> None:
-        """Report a log file of the run's folder."""
-
     def end(self, status: Ended, cause: str, error: str, execution_time_s: float | None) -> None:
         """Report how the run ended."""
 

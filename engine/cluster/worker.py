@@ -34,8 +34,9 @@ from engine.runtime.rank.rank import RunContext
 from engine.runtime.transport.rendezvous import meeting_point
 from engine.runtime.usage import Disturbance
 from engine.runtime.worker.environment import environment
+from engine.runtime.worker.session import close_up_logs, write_own_log
 from engine.runtime.worker.sink import StopSwitch, retry_while_busy
-from engine.runtime.worker.worker import Execution, NodeSetting, close_up_logs, warm_up, write_own_log
+from engine.runtime.worker.worker import MethodExecution, NodeSetting, warm_up
 from engine.store.records import Status
 from engine.system.checkpoint_state import RESUMED
 from engine.system.machine import machine
@@ -90,7 +91,7 @@ def execute_job(path: str) -> None:
     warm_up()
     if spec.data_folder:
         os.environ[DATA] = spec.data_folder
-    execution = Execution(
+    execution = MethodExecution(
         spec.experiment,
         spec.config,
         Home(folder.path),

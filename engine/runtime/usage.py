@@ -4,6 +4,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import nlargest
 
@@ -75,6 +76,10 @@ class Disturbance:
     _programs: dict[int, tuple[str, float]] = field(default_factory=dict)
     _by_program: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     _scanned_at: float = 0.0
+
+    def include(self, pids: Collection[int]) -> None:
+        """Count these processes as the run's too: its ranks, where they start later than the run."""
+        self._pids |= set(pids)
 
     def begin(self, pids: Collection[int]) -> None:
         """Count from now on; `pids` are the run's ranks."""
@@ -176,18 +181,23 @@ MB = 2**20
 
 
 class Telemetry:
-    """Samples the host, its GPUs and the given processes at most once in `EVERY_S`."""
+    """Samples the host, its GPUs and the given processes, or their trees, at most once in `EVERY_S`."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._processes: dict[int, psutil.Process] = {}
-        for pid in pids:
-            try:
-                self._processes[pid] = psutil.Process(pid)
-            except psutil.Error:
-                continue
+        self._trees: Mapping[int, Collection[int]] = {}
+        self.follow({pid: (pid,) for pid in pids})
         self._latest: dict[int, tuple[float, float]] = {}
         self._sampled_at = 0.0
         psutil.cpu_percent()  # the first call only sets the reference for the next one
+
+    def follow(self, trees: Mapping[int, Collection[int]]) -> None:
+        """Sample these ranks from now on: for each of their pids, those of its whole process tree."""
+        self._trees = trees
+        known, self._processes = self._processes, {}
+        for pid in {each for tree in trees.values() for each in tree}:
+            with suppress(psutil.Error):
+                self._processes[pid] = known.get(pid) or psutil.Process(pid)
 
     def due(self) -> bool:
         """Return whether a sample is due."""
@@ -203,17 +213,18 @@ class Telemetry:
             ("host", "memory_mb", memory.used / MB),
             ("host", "memory_percent", memory.percent),
         ]
+        used: dict[int, tuple[float, float]] = {}
         for pid, process in self._processes.items():
-            try:
-                with process.oneshot():
-                    self._latest[pid] = (process.memory_info().rss / MB, process.cpu_percent())
-            except psutil.Error:
-                continue
+            with suppress(psutil.Error), process.oneshot():
+                used[pid] = (process.memory_info().rss / MB, process.cpu_percent())
+        for leader, tree in self._trees.items():
+            if found := [used[pid] for pid in tree if pid in used]:
+                self._latest[leader] = (sum(memory for memory, _ in found), sum(cpu for _, cpu in found))
         own = (os.getpid(), *self._processes)  # the worker may hold shared tensors on a GPU
         for index, load in gpu_load(own).items():
             values += [(f"gpu{index}", name, value) for name, value in load.items()]
         return [MachineSample(at, source, name, float(value)) for source, name, value in values]
 
     def of(self, pid: int) -> tuple[float | None, float | None]:
-        """Return a rank's resident memory (MB) and CPU use (percent of one core) as last sampled."""
+        """Return a rank's resident memory (MB) and CPU use (percent of one core) as last sampled, of its whole tree."""
         return self._latest.get(pid, (None, None))

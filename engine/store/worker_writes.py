@@ -231,6 +231,9 @@ class StoreSink:
         if old := [row for row in rows if row not in new]:
             self._worker.update_ranks(self._run_id, old)
 
+    def log_file(self, source: str, path: str) -> None:
+        self._worker.add_log(self._run_id, source, path)
+
     def trace_requests(self) -> list[float]:
         found = self._traces.requests(self._run_id, self._seen_request)
         self._seen_request = max([self._seen_request, *(number for number, _ in found)])

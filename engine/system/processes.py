@@ -18,7 +18,7 @@ import psutil
 from engine.home import Home
 from engine.store.records import ProcessIdentity
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 ENOUGH_FILES = 65_536
 """Limit on open files to request if the machine has no maximum."""
 MARK = "PARALLAB_WORKER"
@@ -81,7 +81,7 @@ def mark(worker: ProcessIdentity) -> str:
 
 def mark_of(pid: int) -> str:
     """Return a process's mark; empty without one, or for another user's process."""
-    return _variable_of(pid, MARK)
+    return variable_of(pid, MARK)
 
 
 def is_of_other_home(pid: int, home: Path) -> bool:
@@ -89,14 +89,14 @@ def is_of_other_home(pid: int, home: Path) -> bool:
 
     Unknown, as for another user's process, counts as no.
     """
-    named = _variable_of(pid, "PARALLAB_HOME")
+    named = variable_of(pid, "PARALLAB_HOME")
     try:
         return bool(named) and Home(Path(named)).database.exists() and not home.samefile(named)
     except OSError:
         return False
 
 
-def _variable_of(pid: int, name: str) -> str:
+def variable_of(pid: int, name: str) -> str:
     """Return a variable of the environment that a process began with; empty without it."""
     try:
         words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
@@ -142,6 +142,12 @@ def die_with_parent(parent_pid: int | None = None) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent_pid is not None and os.getppid() != parent_pid:
         os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all orphans among this process's descendants, whatever session they are in. Linux only."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def session_members(leader: ProcessIdentity) -> list[int]:

@@ -10,7 +10,7 @@ from engine.analysis.result import LEAST_STEPS, not_learned, not_learned_of
 from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runtime.worker.run_progress import LearningFigures
+from engine.runtime.worker.progress_writer import LearningFigures
 from engine.store.records import RunRow
 from engine.store.timestamps import now
 

@@ -15,9 +15,9 @@ from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.runner import run_supervisor
 from engine.runner.runner import Runner
-from engine.runtime.worker import worker
+from engine.runtime.worker import session
 from engine.runtime.worker.sink import StopSwitch
-from engine.runtime.worker.worker import Execution
+from engine.runtime.worker.worker import MethodExecution, execution_of
 from engine.store import Launch, Reader, Store, SweepLaunch
 from engine.store.records import Demand, ProcessIdentity, Run
 from engine.system.cleanup import Cleared
@@ -387,9 +387,9 @@ def test_a_run_whose_ranks_fail_after_a_cancel_is_cancelled(
         store.runs.cancel(run_id, by="ada")
         raise RankFailed("trainer1", "trainer1 was killed by signal 9 (SIGKILL).")
 
-    monkeypatch.setattr(Execution, "run", fail)
-    monkeypatch.setattr(worker, "write_own_log", lambda _path: None)  # it would take over the output of this process
-    monkeypatch.setattr(worker.signal, "signal", lambda *_given: None)
-    worker.carry_out(store, home, run_id, {}, StopSwitch())
+    monkeypatch.setattr(MethodExecution, "run", fail)
+    monkeypatch.setattr(session, "write_own_log", lambda _path: None)  # it would take over the output of this process
+    monkeypatch.setattr(session.signal, "signal", lambda *_given: None)
+    session.carry_out(store, home, run_id, {}, StopSwitch(), execution_of)
     run = store.read.runs.one(run_id)
     assert (run.status, run.cause) == ("cancelled", "Cancelled by ada.")

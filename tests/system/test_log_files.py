@@ -154,7 +154,7 @@ def test_every_reader_says_what_is_missing_and_shows_no_zeros(home: Home, text: 
 
 
 def test_a_worker_writes_the_logs_of_its_ranks_anew_and_goes_on_with_its_own(path: Path, text: bytes) -> None:
-    from engine.runtime.worker.worker import close_up_logs
+    from engine.runtime.worker.session import close_up_logs
 
     own = path.with_name("worker.log")
     own.write_bytes(text)

@@ -1,32 +1,25 @@
 """One rank as its worker sees it, and the progress of a run with its ranks' messages, on the way to the store."""
 
 import logging
-import math
 import time
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from statistics import fmean
 
 from engine.errors import RankFailed, StoreBusy, StoreFull
-from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, MOST_EPISODES, WINDOW, rate_of, throughput
 from engine.recorder import Point, Span
 from engine.runtime.nodes.node import RemoteProcess
 from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.process import RankPlan
 from engine.runtime.rank.rank import RunContext, Saved
 from engine.runtime.usage import Disturbance, Telemetry
+from engine.runtime.worker.progress_writer import ProgressWriter
 from engine.runtime.worker.sink import PATIENCE_S, Sink, retry_while_busy
-from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow, RankState
-from engine.store.timestamps import now
 from engine.system.checkpoint_state import PARTS, publish
-from engine.system.run_files import trim
 from engine.trace.chunk import TraceChunk
-from engine.trace.layout import TraceWindow
 from engine.trace.ring_reader import TraceCollector, TraceReader
 
 # ---- One rank as its worker sees it: the process, the channel, the last messages -----------------------------------
@@ -120,15 +113,13 @@ class RankHandle:
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT_S = 0.25
-"""Minimum seconds between writes of the run's heartbeat, progress and messages."""
 SILENT_S = 10.0
 """Seconds without a message after which a checkpoint no longer waits for a rank's points."""
 EAGER_S = 1.5
 """Seconds after the start during which everything is written at once, so that the first step appears soon."""
 
 
-class RunProgress:
+class RunProgress(ProgressWriter):
     """A run's progress, written together with its ranks' messages."""
 
     def __init__(
@@ -138,86 +129,56 @@ class RunProgress:
         sink: Sink,
         disturbance: Disturbance,
     ) -> None:
+        telemetry = Telemetry([member.pid for member in members if not member.remote])
+        super().__init__(context.folder, context.began, sink, disturbance, telemetry, context.time_before_s)
         self.members = members
         self.context = context
-        self.sink = sink
-        self.telemetry = Telemetry([member.pid for member in members if not member.remote])
-        self.disturbance = disturbance
         self.traces = TraceCollector([member.trace for member in members])
-        self.learning = LearningFigures(resumed=context.time_before_s > 0)
-        self.zero: float | None = None
-        """The time (monotonic, s) at which all ranks were ready."""
-        self.execution_time_s: float | None = None
-        self.written_at = 0.0
-        self.unwritten: list[RankBatch] = []
-        self.windows: list[TraceWindow] = []
-        """New windows of the trace, not written yet."""
         self.checkpoints: list[Saved] = []
         """Checkpoints that ranks have written, not published yet, oldest first."""
 
     def begin(self, zero: float) -> None:
         """Record that all ranks have been ready since that time."""
-        self.zero = zero
         self.traces.begin(zero)
-        retry_while_busy(lambda: self.sink.running(zero - self.context.began))
+        super().begin(zero)
 
     def write_if_due(self) -> None:
         """Write if the heartbeat is due, or the first step has just arrived."""
         since_start = time.monotonic() - (self.zero or time.monotonic())
-        eager = since_start < EAGER_S and any(flush.points for member in self.members for flush in member.inbox)
-        if eager or time.monotonic() - self.written_at >= HEARTBEAT_S:
+        if since_start < EAGER_S and any(flush.points for member in self.members for flush in member.inbox):
             self.write()
+        super().write_if_due()
 
-    def write(self, final: bool = False) -> None:
-        """Write everything received. If the store is busy or full it is kept for the next time; `final` waits, and
-        raises.
-        """
+    def collect(self, final: bool) -> tuple[list[RankBatch], list[Point]]:
+        """Return each rank's messages with what is to be stored of its trace."""
         with suppress(StoreBusy):
             for seconds in self.sink.trace_requests():
                 self.traces.request(seconds)
         traced = self.traces.collect(final)
-        batches = [
-            batch
-            for member, (picked, chunk) in zip(self.members, traced, strict=True)
-            if (batch := member.take(self._spans(picked), chunk))
-        ]
-        self.unwritten += batches
         self.windows += self.traces.new_windows()
-        samples: list[MachineSample] = []
-        programs: Sequence[tuple[str, float]] = ()
-        if self.telemetry.due() or final:
-            samples = self.telemetry.sample()
-            at = now()
-            samples += [MachineSample(at, *place, value) for place, value in self.disturbance.sample().items()]
-            programs = self.disturbance.programs() if final else ()
-            self._trim_logs()
-            for member in self.members:
-                if (remote := member.remote) is None:
-                    member.memory_mb, member.cpu_percent = self.telemetry.of(member.pid)
-                elif remote.report:
-                    member.memory_mb, member.cpu_percent = remote.report.memory_mb, remote.report.cpu_percent
-        self.learning.add(point for batch in batches for point in batch.points)
-        done, total, unit = self._totals()
-        self.written_at = time.monotonic()
-        own = self._run_points(done, unit, bool(samples), final)
-        try:
-            retry_while_busy(
-                lambda: self.sink.write(self.unwritten, own, (done, total, unit), samples, self.windows),
-                PATIENCE_S if final else 0.0,
-            )
-            self._note_stored(self.unwritten)
-            self.unwritten, self.windows = [], []
-            if not final:  # ranks may still send, until `write_last`
-                self._publish_checkpoints()
-            self.sink.ranks([member.row() for member in self.members])
-            if programs:
-                self.sink.note("other_programs", [[*each] for each in programs])
-        except (StoreBusy, StoreFull) as error:
-            # Records are kept here and written with the next batch: a busy database or a full disk costs time,
-            # not points.
-            log.warning("%s", error)
-            if final:
-                raise
+        batches = [
+            member.take(self._spans(picked), chunk)
+            for member, (picked, chunk) in zip(self.members, traced, strict=True)
+        ]
+        return [*filter(None, batches)], []
+
+    def rows(self) -> list[RankRow]:
+        """Return the ranks as they are stored."""
+        return [member.row() for member in self.members]
+
+    def note_use(self) -> None:
+        """Take each rank's use of the machine; one on another node reports its own."""
+        for member in self.members:
+            if (remote := member.remote) is None:
+                member.memory_mb, member.cpu_percent = self.telemetry.of(member.pid)
+            elif remote.report:
+                member.memory_mb, member.cpu_percent = remote.report.memory_mb, remote.report.cpu_percent
+
+    def note_stored(self, batches: Sequence[RankBatch], final: bool) -> None:
+        """Publish the checkpoints whose points are stored; after the final write ranks may still send."""
+        self._note_stored(batches)
+        if not final:
+            self._publish_checkpoints()
 
     def write_last(self) -> None:
         """Write what ranks sent before they were stopped."""
@@ -226,7 +187,7 @@ class RunProgress:
             return
         try:
             if batches:
-                retry_while_busy(lambda: self.sink.write(batches, [], self._totals(), [], []), PATIENCE_S)
+                retry_while_busy(lambda: self.sink.write(batches, [], self.totals(), [], []), PATIENCE_S)
             self._note_stored(batches)
             self._publish_checkpoints(final=True)
         except (StoreBusy, StoreFull) as error:
@@ -274,7 +235,7 @@ class RunProgress:
         """Compute the execution time, now that all ranks are done."""
         ends = [member.done_at for member in self.members if member.done_at is not None]
         if self.zero is not None and ends:
-            self.execution_time_s = max(ends) - self.zero + self.context.time_before_s
+            self.execution_time_s = max(ends) - self.zero + self.time_before_s
 
     def _spans(self, picked: TraceChunk | None) -> list[Span]:
         """Return picked operations as spans of a pipeline."""
@@ -293,14 +254,8 @@ class RunProgress:
             for entry in picked.entries
         ]
 
-    def _trim_logs(self) -> None:
-        for role in ("worker", *(member.role for member in self.members)):
-            try:
-                trim(self.context.folder / "logs" / f"{role}.log")
-            except OSError as error:
-                log.warning("the log of %s can't be trimmed: %s", role, error)
-
-    def _totals(self) -> tuple[int, int, str]:
+    def totals(self) -> tuple[int, int, str]:
+        """Return the sums over all ranks."""
         done = sum(member.latest.progress[0] for member in self.members)
         total = sum(member.latest.progress[1] for member in self.members)
         return (
@@ -309,63 +264,17 @@ class RunProgress:
             next((member.latest.progress[2] for member in self.members if member.latest.progress[1]), "samples"),
         )
 
-    def _run_points(self, done: int, unit: str, due: bool, final: bool) -> list[Point]:
-        """Return the run's own numbers: throughput so far, and at the end the times and the points dropped."""
-        if self.zero is None:
-            return []
-        before_s = self.context.time_before_s
-        elapsed = self.execution_time_s or (
-            max((member.latest.progress_at for member in self.members), default=0.0) - self.zero + before_s
-        )
-        passes = max((member.passes for member in self.members if member.passes is not None), default=None)
-        here = time.monotonic() - self.zero + before_s
-        points = []
-        if due and elapsed > 0 and (rate := throughput(done, elapsed)):
-            points.append(Point(rate_of(unit), done, rate, here, passes))
-        if due:
-            points += [
-                Point(name, done, value, here, passes) for name, value in self.learning.values(final=final).items()
-            ]
-        if final:
-            if self.execution_time_s is not None:
-                points.append(Point("perf/execution_time_s", done, self.execution_time_s, here, passes))
-            points.append(Point("perf/startup_time_s", done, self.zero - self.context.began, here, passes))
-            points.append(
-                Point("perf/points_dropped", done, sum(member.latest.dropped for member in self.members), here, passes)
-            )
-            points += self.disturbance.points(done, here, passes)
-        return points
+    @property
+    def progress_at(self) -> float:
+        """The time (monotonic, s) of the last progress of a rank."""
+        return max((member.latest.progress_at for member in self.members), default=0.0)
 
+    @property
+    def passes(self) -> float | None:
+        """The most passes of a rank."""
+        return max((member.passes for member in self.members if member.passes is not None), default=None)
 
-class LearningFigures:
-    """Figures over the points of all ranks, which arrive in portions: the mean of the last episodes, and how far the
-    loss fell.
-    """
-
-    def __init__(self, *, resumed: bool = False) -> None:
-        self._resumed = resumed
-        self._episodes: deque[float] = deque(maxlen=MOST_EPISODES)
-        self._first: list[float] = []
-        self._latest: deque[float] = deque(maxlen=WINDOW)
-        self._steps = 0
-
-    def add(self, points: Iterable[Point]) -> None:
-        """Add a portion of the ranks' points; values that are not finite don't count."""
-        known = (point for point in points if point.name in (EPISODES, LOSS) and math.isfinite(point.value))
-        for point in sorted(known, key=lambda point: point.time_s):
-            if point.name == EPISODES:
-                self._episodes.append(point.value)
-                continue
-            self._steps += 1
-            self._latest.append(point.value)
-            if len(self._first) < WINDOW:
-                self._first.append(point.value)
-
-    def values(self, *, final: bool) -> dict[str, float]:
-        """Return the figures so far. The fall of the loss is known at the end of a run that began at its first step and
-        recorded two windows.
-        """
-        found = {LAST_EPISODES: fmean(self._episodes)} if self._episodes else {}
-        if final and not self._resumed and self._steps >= 2 * WINDOW:
-            found[LOSS_FALL] = fmean(self._first) - fmean(self._latest)
-        return found
+    @property
+    def dropped(self) -> int:
+        """Number of points that ranks have dropped."""
+        return sum(member.latest.dropped for member in self.members)

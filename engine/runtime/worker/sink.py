@@ -21,6 +21,9 @@ class Sink(Protocol):
     def ranks(self, rows: Sequence[RankRow]) -> None:
         """Report the state of each rank."""
 
+    def log_file(self, source: str, path: str) -> None:
+        """Report a log file of the run's folder; those of ranks are known."""
+
     def note(self, name: str, value: Any) -> None:
         """Add to the run's environment; `value` is plain JSON."""
 

@@ -18,7 +18,7 @@ pytestmark = [
 ]
 PROGRAM = """
 import os, subprocess, sys, threading
-from engine.runtime.worker.worker import bind_session
+from engine.runtime.worker.session import bind_session
 before = subprocess.Popen([sys.executable, "-c", "import os, sys; sys.stdin.readline(); print(*os.sched_getaffinity(0))"],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 stay, thread_cores = threading.Event(), []
@@ -44,7 +44,7 @@ def test_a_session_is_bound_with_its_threads_and_children_old_and_new() -> None:
 
 def test_a_core_that_is_gone_leaves_the_run_all_of_them() -> None:
     program = (
-        "import os; from engine.runtime.worker.worker import bind_session; n = os.sched_getaffinity(0); "
+        "import os; from engine.runtime.worker.session import bind_session; n = os.sched_getaffinity(0); "
         "bind_session([4095]); assert os.sched_getaffinity(0) == n"
     )
     ended = subprocess.run(
