@@ -10,6 +10,7 @@ COMMANDS = {
     "run": CommandEntry("launch", "Launch a run and follow it until it ends."),
     "submit": CommandEntry("launch", "Queue a run and return at once."),
     "sweep": CommandEntry("sweep", "Launch, pause, resume, retry or extend a sweep over settings of an experiment."),
+    "recipes": CommandEntry("recipes", "List, save and hide recipes: commands of your own under a name."),
     "figures": CommandEntry("catalogue", "List published figures with their results; launch one."),
     "duel": CommandEntry("duel", "Compare strategies on one budget, each with a tuned learning rate."),
     "resume": CommandEntry("launch", "Resume a run that was cancelled, lost or failed."),
