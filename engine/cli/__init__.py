@@ -9,6 +9,7 @@ COMMANDS = {
     "experiments": CommandEntry("catalogue", "List the experiments, or the presets and settings of one."),
     "run": CommandEntry("launch", "Launch a run and follow it until it ends."),
     "submit": CommandEntry("launch", "Queue a run and return at once."),
+    "fields": CommandEntry("script", "Print the form that a command of your own script gives."),
     "sweep": CommandEntry("sweep", "Launch, pause, resume, retry or extend a sweep over settings of an experiment."),
     "recipes": CommandEntry("recipes", "List, save and hide recipes: commands of your own under a name."),
     "figures": CommandEntry("catalogue", "List published figures with their results; launch one."),
