@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import click
 
-from app.core.console_address import ADDRESS, PORT, REFUSED, ConsoleAddress, refusal
+from app.core.console_address import ADDRESS, PORT, REFUSED, ConsoleAddress, greeting, refusal
 from app.web.port_check import complaint, is_console
 from engine.cli.frame import code_of, complete_process
 from engine.errors import EngineError
@@ -44,7 +44,8 @@ def serve(port: int | None, address: str | None) -> None:
     if taken := complaint(serving.port, serving.address):
         home = Home.find()
         if is_console(serving.port, serving.address) and has_console(home):
-            _end(*_with_runner(home, taken))
+            sentence, code = _with_runner(home, taken)
+            _end(f"{sentence}\n{greeting(home, serving.url, sys.stderr.fileno())}", code)
         _end(taken, 1)
     options = [
         "--server.address",

@@ -16,12 +16,14 @@ from app.auth.oidc_routes import provider_routes
 from app.auth.streamlit_internals import set_option
 from app.core import assets
 from app.core.console_address import REFUSED, ConsoleAddress, answering, refusal
+from app.ui.current_user import why_no_commands_without_accounts
 from app.web.page_html import missing_page_routes
 from app.web.polling import PollingRoutes, backpressure
 from app.web.prometheus import requests
 from app.web.request_metrics import RequestCounter
 from app.web.routes import polled_routes, routes
 from app.web.supervision import share_heaps, supervised
+from engine.access.command_link import ask_before_commands
 from engine.access.providers import configured
 from engine.cli.frame import code_of
 from engine.errors import EngineError
@@ -58,6 +60,7 @@ def _checked() -> ConsoleAddress:
 
 
 share_heaps()
+ask_before_commands(why_no_commands_without_accounts)
 serving = _checked()
 auth = configured().auth
 app = st.App(

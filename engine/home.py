@@ -121,6 +121,11 @@ class Home:
         return self.path / "cookie.key"
 
     @property
+    def command_link(self) -> Path:
+        """The secret link by which a browser may launch commands in a lab without accounts."""
+        return self.path / "command-link.json"
+
+    @property
     def data(self) -> Path:
         """Folder of data sets: `PARALLAB_DATA`, or `data/` in this home."""
         return Path(named_data() or self.path / "data")

@@ -9,8 +9,9 @@ from app.api.errors import described
 from app.api.lab_routes import acting
 from app.api.run_routes import RunId
 from app.api.run_shapes import Body, Id, RunEntry, Shape, TermsTold, left_out
-from app.auth.bearer import API
+from app.auth.bearer import API, token_of
 from app.core.assets import at
+from app.core.visitor import shown_secret
 from engine.analysis.total_work import unreached
 from engine.home import Home
 from engine.launch import launch
@@ -111,7 +112,8 @@ def submit(asked: Submission, request: Request, response: Response, key: Key = N
     once = LaunchKey.of(key, asked.model_dump(mode="json")) if key is not None else None
     terms, settings = LaunchOptions(**asked.terms.model_dump()), config.model_dump(mode="json")
     wanted = Launch(known.name, settings, owner, asked.preset, asked.title, terms)
-    run_id = launch(home, wanted, timeout_s=TIMEOUT_S, once=once)
+    with shown_secret(home, token_of(request.scope)):
+        run_id = launch(home, wanted, timeout_s=TIMEOUT_S, once=once)
     with Reader.open(home) as reader:
         entry = Launched.model_validate(
             {

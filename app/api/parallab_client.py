@@ -9,9 +9,10 @@
     for run in lab.runs(filter="trainers >= 4 and test/accuracy.best > 98"):
         print(run["id"], run["execution_time_s"])
 
-In a lab without accounts pass your name instead of a token: Parallab(owner="ada"). Responses are the API's JSON as
-dicts (see /api/v1/openapi.json). Refusals are raised as errors with the lab's message. The token is sent only to
-the lab: it never appears in an error and never follows a redirect.
+In a lab without accounts pass your name instead of a token: Parallab(owner="ada"). There, a command also needs the
+secret of the console's link: it is read from the home in PARALLAB_HOME if you own it, or pass secret="…". Responses are
+the API's JSON as dicts (see /api/v1/openapi.json). Refusals are raised as errors with the lab's message. Token and
+secret are sent only to the lab: they never appear in an error and never follow a redirect.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from email.message import Message
 from http.client import HTTPException
+from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
@@ -65,6 +67,7 @@ class Parallab:
         token: str | None = None,
         *,
         owner: str | None = None,
+        secret: str | None = None,
         timeout_s: float = 30.0,
         tries: int = 6,
         insecure: bool = False,
@@ -80,10 +83,11 @@ class Parallab:
         self.owner = owner or os.environ.get("PARALLAB_OWNER")
         self.timeout_s, self.tries = timeout_s, max(1, tries)
         self._token = token or os.environ.get("PARALLAB_TOKEN")
+        self._secret = secret
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
             raise ValueError(f"url must look like https://lab.example:8501; got '{self.url}'.")
-        near = _is_near(parts.hostname)
+        self._near = near = _is_near(parts.hostname)
         if self._token and parts.scheme == "http" and not near and not insecure:
             raise ValueError(
                 f"The token would be sent unencrypted to {parts.hostname}. Use https, or insecure=True on a trusted "
@@ -240,8 +244,20 @@ class Parallab:
 
     def _post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         said = json.dumps(body, allow_nan=False).encode()
-        with self._open("POST", path, None, said, {"Content-Type": "application/json", **(headers or {})}) as answer:
+        given = {"Content-Type": "application/json", **(headers or {})}
+        with self._open("POST", path, None, said, given, with_secret="command" in body) as answer:
             return _read(answer)
+
+    def _link_secret(self) -> str:
+        """Return the secret of the console's link: the one that was given, or that of the home on this machine."""
+        if self._secret or not self._near:
+            return self._secret or ""
+        try:
+            found = json.loads(Path(os.environ["PARALLAB_HOME"], "command-link.json").read_text(encoding="utf-8"))
+            here = urlsplit(found["url"]).port == urlsplit(self.url).port
+            return str(found["secret"]) if here else ""
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
 
     def _pages(self, path: str, name: str, asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         before = None
@@ -259,6 +275,7 @@ class Parallab:
         query: Mapping[str, Any] | None = None,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        with_secret: bool = False,
     ) -> IO[bytes]:
         """Send one request, with retries while the lab is busy or does not respond. Both changes of the API are safe to
         repeat.
@@ -272,8 +289,8 @@ class Parallab:
         pause_s = FIRST_PAUSE_S
         for left in range(self.tries - 1, -1, -1):
             request = Request(address, body, {"Accept": "application/json", **(headers or {})}, method=method)
-            if self._token:
-                request.add_unredirected_header("Authorization", f"Bearer {self._token}")
+            if shown := self._token or (self._link_secret() if with_secret else ""):
+                request.add_unredirected_header("Authorization", f"Bearer {shown}")
             try:
                 answer: IO[bytes] = self._opener.open(request, timeout=self.timeout_s)
                 return answer

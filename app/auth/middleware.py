@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
@@ -15,10 +15,11 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.auth import bearer
-from app.core.assets import at, inside, render
+from app.core.assets import at, cookie_path, inside, render
 from app.core.caches import NEVER_STORE, SharedReader
 from app.core.console_address import FAR, LOOPBACK, is_loopback
-from app.core.visitor import Visitor, is_secure, visitor
+from app.core.visitor import LINK_AGE_S, Visitor, is_secure, link_cookie, safe_way, sign_link, visitor
+from engine.access import command_link
 from engine.access.providers import CALLBACK
 from engine.access.rules import LOST
 from engine.errors import EngineError, StoreError
@@ -194,10 +195,10 @@ class Gate:
         scope[VISITOR] = found
         if not found.asked and not is_near(scope):
             await self._refuse(scope, receive, send, 403, FAR)
+        elif answer := without_secret(scope, found) or (bearer.takes_tokens(scope) and bearer.refusal(scope, found)):
+            await answer(scope, receive, send)
         elif scope["type"] == "websocket" and found.welcome:
             await self.app(scope, self._while_welcome(scope, receive, send), send)
-        elif bearer.takes_tokens(scope) and (refused := bearer.refusal(scope, found)):
-            await refused(scope, receive, send)
         elif found.welcome or inside(scope["path"]) in PUBLIC:
             await self.app(scope, receive, _never_kept(send) if found.who else send)
         elif scope["type"] == "http":
@@ -261,6 +262,35 @@ class Gate:
         return RedirectResponse(
             at("/signin") if wanted in ("/", at("/")) else f"{at('/signin')}?next={quote(wanted, safe='/')}", 303
         )
+
+
+def without_secret(scope: Scope, found: Visitor) -> Response | None:
+    """Return the redirect that takes the secret of the console's link out of a page's address, with the cookie that
+    keeps it if it is the current one; None for other requests. Also takes it out of the server's log of requests.
+    """
+    path = inside(scope["path"])
+    if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD") or path in PUBLIC or path.startswith(OURS):
+        return None
+    words = [(word, *word.partition("=")[::2]) for word in scope["query_string"].decode("latin-1").split("&")]
+    given = [unquote_plus(value) for _, name, value in words if unquote_plus(name) == command_link.PARAMETER]
+    if not given:
+        return None
+    query = "&".join(word for word, name, _ in words if unquote_plus(name) != command_link.PARAMETER)
+    scope["query_string"] = query.encode("latin-1")
+    wanted, home = safe_way(scope["path"] + (f"?{query}" if query else "")), Home.find()
+    answer = RedirectResponse(wanted, 303, NEVER_STORE | {"referrer-policy": "no-referrer"})
+    if not found.asked and command_link.proves(home, given[0]):
+        secure = is_secure(scope.get("scheme", "http"))
+        answer.set_cookie(
+            link_cookie(home),
+            sign_link(home),
+            LINK_AGE_S,
+            path=cookie_path(),
+            httponly=True,
+            samesite="strict",
+            secure=secure,
+        )
+    return answer
 
 
 def _never_kept(send: Send) -> Send:

@@ -6,16 +6,23 @@ Without accounts the console may serve only this machine: anyone who reaches it 
 import ipaddress
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from app.core import assets
 from app.core.visitor import visitor_now
+from engine.access import command_link
+from engine.access.command_link import SHOW_LINK
+from engine.access.providers import configured
 from engine.errors import ConfigError, Problem
-from engine.home import Home, private
+from engine.home import PRIVATE, Home, private
 from engine.notices.public_url import VARIABLE as PUBLIC_URL
 from engine.notices.public_url import public_url
 from engine.store import Store
+from engine.store.access.authorization import is_marked
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 FAR = (
@@ -66,6 +73,31 @@ class ConsoleAddress:
     def is_near(self) -> bool:
         """Return whether only this machine can connect."""
         return is_loopback(self.address) and set(self.hosts) <= set(LOOPBACK)
+
+
+def greeting(home: Home, url: str, descriptor: int) -> str:
+    """Return where the console is, for output to a file descriptor: in a lab without accounts the link by which a
+    browser may launch commands, unless other users can read that output.
+    """
+    link = command_link.current(home)
+    if is_marked(home) or configured().found or link is None:
+        return f"Parallab is on {url}"
+    if _is_private(descriptor):
+        return f"Parallab is on {link}\nKeep this link private: a browser that opens it can launch your own commands."
+    return f"Parallab is on {url}\nTo launch your own commands there, open the link that this prints: {SHOW_LINK}"
+
+
+def _is_private(descriptor: int) -> bool:
+    """Return whether output goes neither into the system's journal nor into a file that other users can read."""
+    about = os.fstat(descriptor)
+    if os.environ.get("JOURNAL_STREAM") == f"{about.st_dev}:{about.st_ino}":
+        return False
+    if not stat.S_ISREG(about.st_mode) or not about.st_mode & PRIVATE:
+        return True
+    with suppress(OSError):
+        folders = Path(f"/proc/self/fd/{descriptor}").readlink().parents
+        return any(not folder.stat().st_mode & 0o011 for folder in folders)
+    return False
 
 
 def answering(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,15 +1,18 @@
 """The visitor of a request: the person that its cookies prove, the name that its browser gives, its address."""
 
+import hashlib
 import os
 import secrets
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
 from starlette.requests import HTTPConnection
 
 from app.core.assets import at, base, inside
+from engine.access import command_link
 from engine.access.providers import CALLBACK, configured
 from engine.errors import ConfigError
 from engine.home import Home
@@ -69,6 +72,60 @@ def key(home: Home) -> str:
             os.link(aside, path)
         aside.unlink()
     return path.read_text()
+
+
+# ---- The proof that a browser was opened by this console's link, so that it may launch commands --------------------
+# In a lab without accounts; `engine.access.command_link` has the secret. A cookie ends with the secret that signed it.
+
+LINK_AGE_S = 7 * 24 * 3600
+_proved: ContextVar[bool | None] = ContextVar("proved", default=None)
+SCRIPT_REFUSAL = (
+    "A command needs the secret of this console's link: send it as Authorization: Bearer SECRET. parallab_client reads "
+    "it from the home in PARALLAB_HOME if you own it, and python -m engine link prints it."
+)
+
+
+def link_cookie(home: Home) -> str:
+    """Return the name of the cookie, one for each home: consoles at several ports of a host share its cookies."""
+    return f"parallab_link_{hashlib.sha256(key(home).encode()).hexdigest()[:8]}"
+
+
+def sign_link(home: Home) -> str:
+    """Return the cookie for a browser that was opened by the current link."""
+    return _link_signer(home).dumps(secrets.token_hex(8))
+
+
+def came_by_link(home: Home, cookies: Mapping[str, object]) -> bool:
+    """Return whether cookies prove that the browser was opened by the home's current link."""
+    shown = cookies.get(link_cookie(home))
+    try:
+        return isinstance(shown, str) and bool(_link_signer(home).loads(shown, max_age=LINK_AGE_S))
+    except BadSignature:
+        return False
+
+
+def _link_signer(home: Home) -> URLSafeTimedSerializer:
+    link = command_link.current(home)
+    return URLSafeTimedSerializer(link.secret if link else secrets.token_hex(32), salt="command link")
+
+
+@contextmanager
+def shown_secret(home: Home, given: str | None) -> Iterator[None]:
+    """Let the block, of a request of a script, launch commands if the text `given` is the secret of the home's link."""
+    before = _proved.set(given is not None and command_link.proves(home, given))
+    try:
+        yield
+    finally:
+        _proved.reset(before)
+
+
+def why_no_commands(home: Home, cookies: Mapping[str, object]) -> str:
+    """Return why a browser with these cookies, or a script within `shown_secret`, may launch no commands in a lab
+    without accounts; empty if it may.
+    """
+    if (proved := _proved.get()) is not None:
+        return "" if proved else SCRIPT_REFUSAL
+    return "" if came_by_link(home, cookies) else command_link.REFUSAL
 
 
 # ---- The visitor of a request: the person that its cookies prove, and whether a sign-in is required ----------------

@@ -97,6 +97,8 @@ def retry_button(run: Run) -> None:
 def why_not_again(run: Run) -> str | None:
     """Return why the user may not resume or retry this run at its priority; None if allowed."""
     refusal = current_user.why_not("retry", [run.owner], f"Run {run.id}")
+    if run.command:
+        refusal = refusal or current_user.why_no_commands()
     return refusal or (current_user.why_not("prefer") if run.terms.priority == PRIORITIES[-1] else None)
 
 

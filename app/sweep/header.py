@@ -38,7 +38,9 @@ def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     """Show a button for each action that the sweep allows now."""
 
     def control(command: str, help: str | None = None) -> current_user.Control:
-        return current_user.control(command, [sweep.owner], what=f"Sweep {sweep.id}", help=help)
+        runs_command = sweep.command is not None and command in ("retry sweep", "extend sweep")
+        what = f"Sweep {sweep.id}"
+        return current_user.control(command, [sweep.owner], what=what, help=help, runs_command=runs_command)
 
     if sweep.paused:
         words = "Resume starting the queued runs, in order."

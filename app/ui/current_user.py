@@ -63,6 +63,20 @@ def why_not(command: str, owners: Collection[str] = (), what: str = "") -> str |
     return standing().refusal(command, what, owners) or None
 
 
+def why_no_commands() -> str | None:
+    """Return why this person may launch no commands of their own from this browser, None if they may."""
+    if _visitor().asked:
+        return why_not("run commands")
+    return visitor.why_no_commands(Home.find(), _cookies()) or None
+
+
+def why_no_commands_without_accounts() -> str:
+    """Return why the current page, or a script's request, may launch no commands in a lab without accounts; empty if it
+    may. The store asks this in a console, so pages only display it.
+    """
+    return visitor.why_no_commands(Home.find(), _cookies())
+
+
 @st.dialog("Enter your name")
 def ask_name(why: str, button: str, then: Callable[[], object] | None = None) -> None:
     """Show the dialog for the name; once it is given, the page reruns and begins with `then`."""
@@ -145,12 +159,19 @@ class Control(TypedDict):
 
 
 def control(
-    command: str, owners: Collection[str] = (), *, what: str = "", help: str | None = None, disabled: bool = False
+    command: str,
+    owners: Collection[str] = (),
+    *,
+    what: str = "",
+    help: str | None = None,
+    disabled: bool = False,
+    runs_command: bool = False,
 ) -> Control:
-    """Return the state of a control for a command on objects of `owners`; `help` and `disabled` apply to persons with
-    the permission.
+    """Return the state of a control for a command on objects of `owners`, which `runs_command` of the lab's own script
+    or not; `help` and `disabled` apply to persons with the permission.
     """
-    return off(why_not(command, owners, what), help=help, disabled=disabled)
+    refusal = why_not(command, owners, what) or (why_no_commands() if runs_command else None)
+    return off(refusal, help=help, disabled=disabled)
 
 
 def off(refusal: str | None, *, help: str | None = None, disabled: bool = False) -> Control:

@@ -16,13 +16,14 @@ from dataclasses import replace
 import psutil
 from starlette.concurrency import run_in_threadpool
 
-from app.core.console_address import REFUSED, ConsoleAddress, refusal
+from app.core.console_address import REFUSED, ConsoleAddress, greeting, refusal
 from app.web.polling import backpressure, bounded_connections
+from engine.access import command_link
 from engine.errors import EngineError
 from engine.home import Home, set_private
 from engine.runner.shared_settings import RESTART, ignored_settings
 from engine.store import Store
-from engine.system.runner_process import console_presence, ensure_running, has_died, runner_process
+from engine.system.runner_process import console_presence, ensure_running, has_console, has_died, runner_process
 
 log = logging.getLogger(__name__)
 LOOK_S = 3.0
@@ -34,7 +35,11 @@ async def supervised(app: object) -> AsyncIterator[None]:
     set_private()
     with ExitStack() as held:
         try:
-            held.enter_context(console_presence(Home.find()))
+            home = Home.find()
+            is_first = not has_console(home)
+            held.enter_context(console_presence(home))
+            if is_first:
+                command_link.renew(home, ConsoleAddress.of().url)
         except (EngineError, OSError) as error:
             log.warning("The home can't be marked as served: %s", error)
         async with _supervised():
@@ -61,11 +66,16 @@ async def _configure_sockets() -> None:
     with suppress(OSError, psutil.Error, EngineError):
         while not await run_in_threadpool(send_at_once):
             await asyncio.sleep(0.1)
-        for address in await run_in_threadpool(listening):
+        serving = ConsoleAddress.of()
+        for address, port in await run_in_threadpool(listening):
             if reason := await run_in_threadpool(refusal, replace(ConsoleAddress(), address=address)):
                 print(reason, file=sys.stderr, flush=True)
                 raise SystemExit(REFUSED)
-        print(f"Parallab is on {ConsoleAddress.of().url}", flush=True)
+            serving = replace(serving, port=port)
+        home = Home.find()
+        with suppress(OSError):  # a home that can't be written has no link
+            command_link.serve_at(home, serving.url)
+        print(greeting(home, serving.url, sys.stdout.fileno()), flush=True)
 
 
 async def _watch(home: Home) -> None:
@@ -105,15 +115,15 @@ def send_at_once() -> int:
     return len(found)
 
 
-def listening() -> list[str]:
-    """Return the addresses that this process listens on."""
-    return [address for *_, address in _listening()]
+def listening() -> list[tuple[str, int]]:
+    """Return the addresses and ports that this process listens on."""
+    return [place for *_, place in _listening()]
 
 
-def _listening() -> Iterator[tuple[int, int, str]]:
+def _listening() -> Iterator[tuple[int, int, tuple[str, int]]]:
     for one in psutil.Process().net_connections("tcp"):
         if one.status == psutil.CONN_LISTEN and one.fd >= 0:
-            yield one.family, one.fd, one.laddr.ip
+            yield one.family, one.fd, (one.laddr.ip, one.laddr.port)
 
 
 # ---- glibc malloc settings that limit the console's memory ---------------------------------------------------------

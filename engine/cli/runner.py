@@ -1,4 +1,4 @@
-"""`serve`, `stop` and `clusters`: what carries runs out; and how commands that launch runs start a runner."""
+"""`serve`, `link`, `stop` and `clusters`: what carries runs out; and how commands that launch runs start a runner."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,8 @@ from contextlib import suppress
 
 import click
 
+from engine.access.command_link import current
+from engine.access.providers import configured
 from engine.cli.answers import answer, print_json, table, wants_json
 from engine.cli.frame import NO_RUNNER, OWNER, NumberRange, command, named, option
 from engine.commands.lab_settings import operator
@@ -13,8 +15,9 @@ from engine.errors import RunnerError, StoreBusy, WrongStatus
 from engine.home import Home
 from engine.runner.shared_settings import RESTART, ignored_settings
 from engine.store import Reader, Store
+from engine.store.access.authorization import is_marked
 from engine.store.records import ALIVE, ProcessIdentity, RunRow, Status
-from engine.system.runner_process import ensure_running, is_running, lives, runner_process
+from engine.system.runner_process import ensure_running, has_console, is_running, lives, runner_process
 
 POLL_S = 0.1
 REGISTER_S = 10.0
@@ -39,6 +42,22 @@ def serve_command(
         click.echo("Another program has just started a runner; this one is not needed.")
     if wants_json():
         print_json({"stopped": True})
+
+
+@command("link")
+def link_command() -> None:
+    """Print the link of the home's console, by which a browser may launch commands in a lab without accounts.
+
+    Keep it private: who has it can run any program as the console's user. It works until the console starts again.
+    """
+    home = Home.find()
+    if is_marked(home) or configured().found:
+        raise WrongStatus(
+            "A lab with accounts has no link: people sign in, and may launch commands if an admin has granted it."
+        )
+    if not (link := current(home)) or not has_console(home):
+        raise WrongStatus(f"No console serves {home.path}. Start it with: make run")
+    answer({"link": str(link), "secret": link.secret}, str(link))
 
 
 @command("stop")

@@ -22,6 +22,7 @@ _OURS = frozenset(
         "catalogue",
         "checksums",
         "clusters",
+        "command-link",
         "console",
         "cookie",
         "data",

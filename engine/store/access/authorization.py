@@ -13,6 +13,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from engine.access import command_link
 from engine.access.rules import COMMANDS, LOST, Permission, PersonStanding, Program
 from engine.errors import Forbidden, StoreError
 from engine.home import Home
@@ -25,7 +26,6 @@ _OWNERS = {
     "run": "SELECT owner FROM runs WHERE id IN (SELECT value FROM json_each(?))",
     "sweep": "SELECT owner FROM sweeps WHERE id IN (SELECT value FROM json_each(?))",
     "duel": "SELECT owner FROM duels WHERE id IN (SELECT value FROM json_each(?))",
-    "recipe": "SELECT created_by FROM recipes WHERE name IN (SELECT value FROM json_each(?))",
     "view": "SELECT owner FROM views WHERE id IN (SELECT value FROM json_each(?))",
     "subscription": "SELECT owner FROM subscriptions WHERE id IN (SELECT value FROM json_each(?))",
     "token": (
@@ -65,6 +65,9 @@ class Authorization:
                 found = self.db.rows(f"{_STANDING} WHERE disabled_at IS NULL ORDER BY id")
                 error.may = tuple(row["name"] for row in found if _standing(row).may(name, owners))
             raise error
+        is_anyone = standing.open and not isinstance(by, Program)
+        if name == "run commands" and is_anyone and (refusal := command_link.why_not()):
+            raise Forbidden(refusal)
         return _as(standing)
 
     def audit(

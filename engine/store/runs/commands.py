@@ -172,7 +172,8 @@ class RunChanges:
         self.db.insert("events", told)
 
     def may_queue(self, launches: Sequence[Launch], wanted_s: float | None = None) -> None:
-        """Raise Forbidden if their owner may not queue these runs, as they would pass others, or for a quota.
+        """Raise Forbidden if their owner may not queue these runs, as they would pass others or run a command, or for a
+        quota.
 
         `wanted_s` is the requested time limit; None for that of an older run, which is reduced to the quota.
         """
