@@ -78,6 +78,8 @@ COMMANDS: dict[str, CommandRule] = {
     "go on with sweep": _for("member", "resume a sweep"),
     "retry sweep": _for("member", "retry runs of a sweep"),
     "cancel sweep": _for("member", "cancel a sweep"),
+    "save recipe": _for("member", "save a recipe"),
+    "hide recipe": _for("member", "hide a recipe, or show it again"),
     "launch duel": _for("member", "launch duels"),
     "save view": _for("member", "save views"),
     "rename view": _for("member", "rename a view"),

@@ -7,8 +7,8 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import FrameType
 
@@ -16,17 +16,18 @@ import click
 
 from engine.analysis.total_work import unreached
 from engine.cli.answers import answer, counted, duration, number, wants_json
-from engine.cli.frame import FAILED, ID, INTERRUPTED, OWNER, argument, command, launch_terms, option, together
+from engine.cli.frame import FAILED, ID, INTERRUPTED, OWNER, command, launch_terms, option, together
 from engine.cli.runner import see_to_runner, tell_ignored_settings
 from engine.cli.runs import summary, summary_text
+from engine.cli.subject import CommandWords, Subject, explained
 from engine.errors import StoreBusy, WrongStatus
 from engine.home import Home
 from engine.launch import launch, resume, retry
 from engine.launch_options import LaunchOptions
 from engine.queue.cluster_wait import cluster_wait
-from engine.registry import experiment
 from engine.store import Launch, Reader, Store
 from engine.store.records import Run
+from engine.store.scripts import rendered
 from engine.system.runner_process import ensure_running
 
 STORE_TIMEOUT_S = 30.0
@@ -34,7 +35,6 @@ STORE_TIMEOUT_S = 30.0
 POLL_S = 0.1
 RUNNER_CHECK_S = 2.0
 BAR_CELLS = 28
-PRESET = option("Preset to start from; the experiments command lists them.")
 WITHOUT_RUNNER = option("Do not start a runner; the run stays queued until one starts.")
 
 
@@ -42,38 +42,38 @@ WITHOUT_RUNNER = option("Do not start a runner; the run stays queued until one s
 class LaunchRequest:
     """What run and submit launch."""
 
-    experiment_name: str = argument("EXPERIMENT")
-    preset: str | None = PRESET
-    settings: Sequence[str] = option(
-        "Change one setting; repeatable. 'none' clears a setting.", "--set", metavar="KEY=VALUE"
-    )
+    subject: Subject = together(Subject)
     title: str = option("Name of the run.", "--name", default="")
     terms: LaunchOptions = together(launch_terms)
     owner: str = OWNER
 
-    def queue(self, home: Home) -> int:
-        """Queue the run and return its id."""
-        found = experiment(self.experiment_name)
-        config = found.config.parse(self.settings, found.preset(self.preset).settings if self.preset else {})
+    def queue(self, home: Home) -> tuple[int, Launch]:
+        """Queue the run and return its id, with what it launches."""
+        found, asked = self.subject.shared(home, self.title, self.terms, self.owner)
+        config = found.config.check(self.subject.values(found, asked.command))
         print_cautions(unreached(found, config, self.terms.max_run_time_s))
-        settings = config.model_dump(mode="json")
-        asked = Launch(self.experiment_name, settings, self.owner, self.preset, self.title, self.terms)
-        return launch(home, asked, timeout_s=STORE_TIMEOUT_S)
+        asked = replace(asked, config=config.model_dump(mode="json"))
+        return launch(home, asked, timeout_s=STORE_TIMEOUT_S), asked
 
 
-@command("run")
+@command("run", cls=CommandWords)
 def run_command(request: LaunchRequest = together(LaunchRequest)) -> int:
     """Launch a run and follow it until it ends; start a runner if none is running.
+
+    EXPERIMENT is the name of an experiment or a recipe. A command of your own follows after `--`, as in `run --
+    torchrun --nproc-per-node 2 train.py --lr 0.1`; its options are settings, like those of an experiment.
 
     Ctrl-C cancels the run; a second Ctrl-C detaches from it. Exits with 0 only if the run finished. With --json, the
     last line of standard output is an object with id, status, cause, execution_time_s, result, metrics
     (last values) and best.
     """
     home = Home.find()
-    run_id = request.queue(home)
+    run_id, asked = request.queue(home)
     if not wants_json():
-        known = f", preset {request.preset}" if request.preset and not request.settings else ""
-        click.echo(f"Run {run_id}: {request.experiment_name}{known}, by {request.owner}.")
+        known = f", preset {asked.preset}" if asked.preset and not request.subject.settings else ""
+        click.echo(f"Run {run_id}: {what_runs(asked)}{known}, by {request.owner}.")
+        if asked.command:
+            click.echo(explained(asked))
     tell_ignored_settings(home)
     ended = RunWatch(home, run_id, request.owner).until_ended()
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
@@ -82,13 +82,18 @@ def run_command(request: LaunchRequest = together(LaunchRequest)) -> int:
     return INTERRUPTED if not ended else 0 if found["status"] == "finished" else FAILED
 
 
-@command("submit")
+@command("submit", cls=CommandWords)
 def submit_command(request: LaunchRequest = together(LaunchRequest), no_runner: bool = WITHOUT_RUNNER) -> None:
     """Queue a run and return at once; start a runner if none is running."""
     home = Home.find()
-    run_id = request.queue(home)
+    run_id, _ = request.queue(home)
     see_to_runner(home, unless=no_runner)
     answer({"id": run_id}, f"Run {run_id} queued. {_follow(run_id)}")
+
+
+def what_runs(asked: Launch) -> str:
+    """Return what a launch runs: the name of the experiment, or the command as it will run."""
+    return rendered(asked.command, asked.config).text if asked.command else asked.experiment
 
 
 @command("resume")

@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from engine.queue.cluster_wait import job_state
 from engine.seeding import SEEDING
 from engine.store import Reader
 from engine.store.records import ENDED, Event, RankRow, Run, RunRow, Status
+from engine.store.scripts import rendered
 from engine.trace.health import Health, listed
 
 LOGS_POLL_S = 0.2
@@ -113,7 +114,7 @@ def summary(reader: Reader, run_id: int) -> dict[str, Any]:
         ranked,
     )
 
-    entry = reader.runs.entry(run_id)
+    entry, run = reader.runs.entry(run_id), reader.runs.one(run_id)
     row, result = plain(entry), ranked(entry)
     row["metrics"] = row.pop("last")
     bad = not_learned(entry)
@@ -122,7 +123,8 @@ def summary(reader: Reader, run_id: int) -> dict[str, Any]:
         "not_learned": bad.sentence if bad else "",
         **picked(entry, "disturbance", "disturbed", "elapsed_s"),
         "result": {**result.plain, "words": result.words} if result else None,
-        "error": reader.runs.one(run_id).error,
+        "command": rendered(run.command, run.config).argv if run.command else None,
+        "error": run.error,
     }
 
 
@@ -150,7 +152,8 @@ def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
     job = job_state(run, reader.cluster_jobs.of(run_id))
     found = {
         **summary(reader, run_id),
-        **plain(run),
+        **plain(replace(run, command=None)),
+        **_script(run),
         "config": reader.runs.config(run_id) or run.config,
         "pid": run.worker.pid if run.worker else None,
         "resumed_as": reader.runs.resumed_as(run_id),
@@ -171,6 +174,19 @@ def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
         "spans": [{"rank": rank, **span._asdict()} for rank, span in reader.details.spans(run_id)],
     }
     return {name: plain(value) for name, value in found.items()}
+
+
+def _script(run: Run) -> dict[str, Any]:
+    """Return the command of a run: its words as it runs, and what they were read from."""
+    if run.command is None:
+        return {}
+    as_run = rendered(run.command, run.config)
+    return {
+        "command": as_run.argv,
+        "command_environment": as_run.environment,
+        "pasted": list(run.command.argv),
+        **picked(run.command, "folder", "python", "script", "level"),
+    }
 
 
 def _metrics(found: Mapping[str, Any]) -> str:
@@ -208,6 +224,8 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
     work = declared(run.experiment, found["config"])
     facts = {
         "experiment": run.experiment + (f", preset {run.preset}" if run.preset else ""),
+        "command": rendered(run.command, run.config).text if run.command else "",
+        "folder": run.command.folder if run.command else "",
         "name": run.name,
         "owner": run.owner,
         "sweep": f"{run.sweep_id} (list its runs: list --sweep {run.sweep_id})" if run.sweep_id else "",

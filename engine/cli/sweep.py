@@ -1,22 +1,24 @@
 """`sweep` and `remeasure`: launch, pause, resume, retry and extend sweeps."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
 from engine.analysis.scaling.scaling_data import unequal_of_sweep
 from engine.analysis.total_work import declared
 from engine.cli.answers import answer, counted, print_json, wants_json
-from engine.cli.frame import ID, OWNER, WITHOUT_RUNNER, argument, command, launch_terms, option, together
-from engine.cli.launch import PRESET, STORE_TIMEOUT_S, print_cautions
+from engine.cli.frame import ID, OWNER, WITHOUT_RUNNER, command, launch_terms, option, together
+from engine.cli.launch import STORE_TIMEOUT_S, print_cautions
 from engine.cli.runner import see_to_runner
-from engine.config import Config, read_settings
+from engine.cli.subject import CommandWords, Subject
+from engine.config import Config
 from engine.config_values import read_values, values_in_words
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch_options import LaunchOptions
-from engine.registry import experiment
-from engine.store import Launch, Reader, Store, SweepLaunch
+from engine.registry import definition
+from engine.store import Reader, Store, SweepLaunch
 from engine.store.launches import FEWEST_TIMED, Draw, Timing
 from engine.store.records import BAD_ENDS
 from engine.sweep.extend import extend_sweep, plan_more
@@ -39,15 +41,16 @@ def sweep_command() -> None:
     """Launch, pause, resume, retry or extend a sweep."""
 
 
-@command(LAUNCH, within=sweep_command)
+@command(LAUNCH, within=sweep_command, cls=CommandWords)
 def launch_command(
-    experiment_name: str = argument("EXPERIMENT"),
-    preset: str | None = PRESET,
-    settings: Sequence[str] = option("Change one setting of every run; repeatable.", "--set", metavar="KEY=VALUE"),
+    subject: Subject = together(Subject),
     over: Sequence[str] = option("Setting to vary: splits=1,2,4,8 or splits=1..10. At most two.", metavar="KEY=VALUES"),
     seeds: int | None = option(
         "Runs per combination; seeds count up from the setting seed.  [default: 1; with --timing 6, the fewest]",
         type=click.IntRange(1),
+    ),
+    seed_field: str = option(
+        "Setting of a command that takes the seeds.  [default: the one named seed]", metavar="NAME", default=""
     ),
     draws: int | None = option(
         "Draw N combinations at random: --over learning_rate=log:0.001..0.1.",
@@ -78,11 +81,13 @@ def launch_command(
 ) -> None:
     """Queue the runs of a sweep, all or none, and return at once; start a runner if none is running.
 
+    Of a command of your own: `sweep --over lr=0.1,0.01 --seeds 3 -- python train.py --lr 0.1`.
+
     The runs of the first seed start first, so that a complete curve is available early. For an existing sweep: `sweep
     pause ID`, `sweep resume ID`, `sweep retry ID`, `sweep extend ID`; see their --help.
     """
-    home, found = Home.find(), experiment(experiment_name)
-    base = {**(found.preset(preset).settings if preset else {}), **read_settings(settings)}
+    home = Home.find()
+    found, shared = subject.shared(home, title, terms, owner)
     texts = _texts(over)
     draw = Draw(draws, draw_seed, texts) if draws else None
     grid = {} if draw else {field: read_values(found.config, field, text) for field, text in texts.items()}
@@ -91,7 +96,7 @@ def launch_command(
     usual = Timing()
     wanted = Timing(usual.within if within is None else within / 100, usual.most if most is None else most)
     asked = SweepLaunch(
-        Launch(experiment_name, base, owner, preset, title, terms),
+        replace(shared, config=subject.values(found, shared.command)),
         grid,
         seeds or (FEWEST_TIMED if timing else 1),
         draw,
@@ -99,12 +104,24 @@ def launch_command(
         stop_after,
         timing=wanted if timing else None,
         equal_work=equal_work,
+        seed_field=seed_field,
     )
-    print_cautions(cautions(experiment_name, plan(asked), terms.max_run_time_s))
+    print_cautions([*cautions(shared.experiment, plan(asked), terms.max_run_time_s), *_unseeded(asked)])
     sweep_id = launch_sweep(home, asked, timeout_s=STORE_TIMEOUT_S)
     _print_new(home, sweep_id, None, no_runner)
     if not wants_json():
         click.echo(f"Show its runs: python -m engine list --sweep {sweep_id}")
+
+
+def _unseeded(asked: SweepLaunch) -> list[str]:
+    """Return the caution that seeds are only numbers for a command that takes none."""
+    command = asked.shared.command
+    if command is None or asked.seeds == 1 or asked.seed_field or command.seed_field:
+        return []
+    return [
+        f"{command.name} has no setting named seed, so the {asked.seeds} runs of each combination are repeats that "
+        "differ only in their number. If another setting takes the seed, name it: --seed-field NAME."
+    ]
 
 
 @command("pause", within=sweep_command)
@@ -173,7 +190,7 @@ def extend_command(
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
         sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
         limit_s = reader.runs.one(runs[0].id).terms.max_run_time_s
-    config: type[Config] = experiment(sweep.experiment).config
+    config: type[Config] = definition(sweep).config
     more = {field: read_values(config, field, text) for field, text in _texts(over).items()}
     print_cautions(cautions(sweep.experiment, plan_more(sweep, runs, more, seeds, draws)[0], limit_s))
     new = extend_sweep(home, sweep_id, more, seeds, draws, owner=owner, timeout_s=STORE_TIMEOUT_S)

@@ -160,18 +160,23 @@ def yaml_options(path: Path, prefix: str = "--") -> list[Option]:
 
 
 def _yaml(path: Path) -> tuple[str, Any]:
-    """Return a file's text and what it says; an empty one and one that isn't YAML say nothing."""
-    import yaml
-
+    """Return a file's text and what it says; one that isn't YAML says nothing."""
     if not path.is_file() or path.stat().st_size > _MOST_BYTES:
         raise OSError(f"{path.name} isn't a file of at most {_MOST_BYTES // 1_000_000} MB")
     text = path.read_text(errors="replace")
-    if "&" in text and text.count("*") > 100:  # aliases may expand without bound
-        return text, None
+    return text, read_yaml(text)
+
+
+def read_yaml(text: str) -> Any:
+    """Return what a YAML text says, None if it isn't one."""
+    import yaml
+
+    if len(text) > _MOST_BYTES or ("&" in text and text.count("*") > 100):  # aliases may expand without bound
+        return None
     try:
-        return text, yaml.load(text, Loader=_loader())
+        return yaml.load(text, Loader=_loader())
     except yaml.YAMLError:
-        return text, None
+        return None
 
 
 def _loader() -> Any:

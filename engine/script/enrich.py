@@ -1,7 +1,7 @@
 """The form that a script's source and configuration files give; nothing of the script is executed."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.script.annotations import class_options
@@ -14,45 +14,60 @@ from engine.script.words import Option
 _SUBCOMMANDS = ("fit", "validate", "test", "predict")
 
 
+@dataclass(frozen=True)
+class SourceForm:
+    """What a script's source says of its options."""
+
+    options: list[Option] = field(default_factory=list)
+    why: str = ""
+    """Why it says no more, as a sentence."""
+    kind: str = ""
+    """What parses the command line: argparse, click, hydra, lightning, …; "" if that isn't known."""
+
+
 def enriched(command: Command) -> Command:
     """Return the command with the form that the script's source gives, or with the reason why it gives none."""
+    found = read_source(command)
+    if not found.options:
+        return replace(command, why_not=found.why)
+    return with_options(command, found.options, "source", found.why)
+
+
+def read_source(command: Command) -> SourceForm:
+    """Return what the source of a command's script says; nothing is executed."""
     if command.script is None or not command.is_python:
         what = f"{command.name} isn't a script of Python" if command.script else "No script was recognised"
-        return replace(command, why_not=f"{what}, so that only the command itself was read.")
+        return SourceForm(why=f"{what}, so that only the command itself was read.")
     folder = Path(command.folder or ".").absolute()
     path = folder / command.script
     try:
         if not path.is_file():
-            return replace(command, why_not=f"{command.script} isn't a file in {folder}.")
+            return SourceForm(why=f"{command.script} isn't a file in {folder}.")
         parsers = ScriptParsers(path, folder, command.environment)
         parsers.finish(parsers.follow())
-        return _formed(command, parsers, folder)
+        return _form(command, parsers, folder)
     except SyntaxError as error:
-        return replace(
-            command, why_not=f"Line {error.lineno} of {Path(error.filename or path).name} isn't valid Python."
-        )
+        return SourceForm(why=f"Line {error.lineno} of {Path(error.filename or path).name} isn't valid Python.")
     except (OSError, ValueError, RecursionError) as error:
-        return replace(command, why_not=f"{command.script} can't be read: {error}.")
+        return SourceForm(why=f"{command.script} can't be read: {error}.")
 
 
-def _formed(command: Command, parsers: ScriptParsers, folder: Path) -> Command:
+def _form(command: Command, parsers: ScriptParsers, folder: Path) -> SourceForm:
     words = command.argv[command.arguments_at :]
     if parsers.constants is not None:
         files = [
             folder / word for word in words if "=" not in word and word.endswith(".py") and (folder / word).is_file()
         ]
-        return with_options(command, constant_options(parsers.constants, files), "source")
+        return SourceForm(constant_options(parsers.constants, files), kind="configurator")
     if parsers.hydra is not None:
         return _hydra(command, parsers, parsers.hydra)
     if parsers.lightning is not None:
         return _lightning(command, parsers.lightning, folder)
     options, computed = parsers.found()
-    if not options:
-        name = command.name
-        reason = f"{name} declares no options that its source shows." if not computed else _computed(name, computed)
-        return replace(command, why_not=reason)
-    why = _computed(command.name, computed) if computed else ""
-    return with_options(command, options, "source", why)
+    if computed:
+        return SourceForm(options, _computed(command.name, computed), parsers.kind)
+    why = "" if options else f"{command.name} declares no options that its source shows."
+    return SourceForm(options, why, parsers.kind)
 
 
 def _computed(name: str, count: int) -> str:
@@ -70,7 +85,7 @@ def _after(words: Sequence[str], *flags: str) -> str:
     return ""
 
 
-def _hydra(command: Command, parsers: ScriptParsers, hydra: Hydra) -> Command:
+def _hydra(command: Command, parsers: ScriptParsers, hydra: Hydra) -> SourceForm:
     words = command.argv[command.arguments_at :]
     name = _after(words, "--config-name", "-cn") or hydra.name
     given = _after(words, "--config-path", "-cp") or hydra.path
@@ -100,8 +115,8 @@ def _hydra(command: Command, parsers: ScriptParsers, hydra: Hydra) -> Command:
     else:
         why = "hydra.main names no configuration."
     if not options:
-        return replace(command, why_not=why or "The configuration is empty.")
-    return with_options(command, [*_hydra_flags(), *options], "source", why)
+        return SourceForm(why=why or "The configuration is empty.", kind="hydra")
+    return SourceForm([*_hydra_flags(), *options], why, "hydra")
 
 
 def _hydra_flags() -> list[Option]:
@@ -110,7 +125,7 @@ def _hydra_flags() -> list[Option]:
     return [Option(flags[0][2:].replace("-", "_"), flags, action="store", group="hidden") for flags in valued]
 
 
-def _lightning(command: Command, lightning: Lightning, folder: Path) -> Command:
+def _lightning(command: Command, lightning: Lightning, folder: Path) -> SourceForm:
     words = command.argv[command.arguments_at :]
     subcommand = next((each for each in words if each in _SUBCOMMANDS), "")
     found = {each.name: each for each in lightning.options}
@@ -132,4 +147,4 @@ def _lightning(command: Command, lightning: Lightning, folder: Path) -> Command:
     options += [replace(each, command=place) for each in found.values()]
     if subcommand:
         options.insert(0, Option("subcommand", action="command", subcommands=_SUBCOMMANDS))
-    return with_options(command, options, "source", why)
+    return SourceForm(options, why, "lightning")

@@ -68,7 +68,7 @@ class Parser:
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class ArgumentGroup:
     """A group of a parser's options."""
 
     parser: Parser
@@ -143,7 +143,7 @@ class ScriptParsers(Interpreter):
         """Return what a method of a parser, of a group or of an application returns."""
         if isinstance(of, Subparsers) and name == "add_parser":
             return self._subparser(of, args, kwargs)
-        if isinstance(of, Parser | Group):
+        if isinstance(of, Parser | ArgumentGroup):
             return self._of_parser(of, name, args, kwargs, node)
         if isinstance(of, Made) and of.name.endswith("ConfigStore.instance") and name == "store":
             key = kwargs.get("name", args[0] if args else None)
@@ -214,16 +214,18 @@ class ScriptParsers(Interpreter):
         self.parsers.append(made)
         return made
 
-    def _of_parser(self, of: Parser | Group, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.Call) -> Any:
-        parser, title = (of.parser, of.title) if isinstance(of, Group) else (of, "")
+    def _of_parser(
+        self, of: Parser | ArgumentGroup, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.Call
+    ) -> Any:
+        parser, title = (of.parser, of.title) if isinstance(of, ArgumentGroup) else (of, "")
         match name:
             case "add_argument" | "add" | "add_arg" | "add_option":
                 self._argument(parser, title, args, kwargs)
             case "add_argument_group":
                 said = kwargs.get("title", args[0] if args else "")
-                return Group(parser, said if isinstance(said, str) else "")
+                return ArgumentGroup(parser, said if isinstance(said, str) else "")
             case "add_mutually_exclusive_group":
-                return Group(parser, title)
+                return ArgumentGroup(parser, title)
             case "add_subparsers":
                 destination = kwargs.get("dest")
                 named = destination if isinstance(destination, str) else f"command{len(parser.command) or ''}"
@@ -291,7 +293,7 @@ class ScriptParsers(Interpreter):
         if not flags or len(flags) < len([each for each in args if not isinstance(each, Instance)]):
             parser.computed += 1
             return
-        option = _argparse_option(flags, kwargs, title, parser.command, self)
+        option = _argparse_option(flags, kwargs, title, parser.command)
         if option is not None:
             _add(parser.options, option)
 
@@ -317,7 +319,7 @@ class ScriptParsers(Interpreter):
             (f"--{named}",),
             element,
             "append" if action else "pair" if element == "bool" else "store",
-            default=_typed(default, element, bool(action)),
+            default=typed(default, element, bool(action)),
             help=said if isinstance(said, str) else "",
             choices=tuple(values) if isinstance(values, list | tuple) else (),
             off_flags=(f"--no{named}",) if element == "bool" else (),
@@ -513,9 +515,7 @@ def _add(options: list[Option], option: Option) -> None:
     options.append(option)
 
 
-def _argparse_option(
-    flags: list[str], kwargs: dict[str, Any], title: str, command: tuple[str, ...], interpreter: Interpreter
-) -> Option | None:
+def _argparse_option(flags: list[str], kwargs: dict[str, Any], title: str, command: tuple[str, ...]) -> Option | None:
     """Return the option that `add_argument` declares; None for help and version."""
     is_positional = not flags[0].startswith("-")
     destination = kwargs.get("dest")
@@ -549,12 +549,12 @@ def _argparse_option(
         case Library() if action.name.endswith("BooleanOptionalAction"):
             off = tuple(f"--no-{each[2:]}" for each in flags if each.startswith("--"))
             return replace(base, type="bool", action="pair", off_flags=off, default=default)
-    return _valued(base, kwargs, default, interpreter)
+    return _valued(base, kwargs, default)
 
 
-def _valued(base: Option, kwargs: dict[str, Any], default: Any, interpreter: Interpreter) -> Option:
+def _valued(base: Option, kwargs: dict[str, Any], default: Any) -> Option:
     """Return an option that takes values."""
-    kind, literals = _kind_of_type(kwargs.get("type"), default, interpreter)
+    kind, literals = _kind_of_type(kwargs.get("type"), default)
     nargs = str(kwargs["nargs"]) if isinstance(kwargs.get("nargs"), str | int) else ""
     nargs = "..." if nargs == "A..." or isinstance(kwargs.get("nargs"), Library) else nargs
     choices = kwargs.get("choices")
@@ -571,53 +571,53 @@ def _valued(base: Option, kwargs: dict[str, Any], default: Any, interpreter: Int
         type=kind,
         action=action,  # type: ignore[arg-type]
         nargs=nargs,
-        default=_typed(default, kind, is_list),
+        default=typed(default, kind, is_list),
         choices=choices if kind != "bool" else (),
         literals=literals,
         constant=constant if is_constant(constant) else None,
     )
 
 
-def _kind_of_type(kind: Any, default: Any, interpreter: Interpreter) -> tuple[Kind, tuple[str, str]]:
+def _kind_of_type(kind: Any, default: Any) -> tuple[Kind, tuple[str, str]]:
     """Return the type that a converter returns, and how it reads False and True."""
-    spelled = ("False", "True")
-    if isinstance(kind, Library):
-        last = kind.name.rsplit(".", 1)[-1].lower()
-        if last == "bool":
-            return "bool", ("", "True")  # bool("False") is True
-        if "bool" in last:
-            return "bool", spelled
-        return (
-            "int" if last in ("int", "int32", "int64") else "float" if last in ("float", "float32") else "str"
-        ), spelled
     if isinstance(kind, Function):
-        named = getattr(kind.node, "name", "")
-        text = ast.unparse(kind.node).lower()
-        if (
-            "bool" in named.lower()
-            or re.search(r"lower\(\).{0,20}(true|'yes'|'t'|\('|\[')", text)
-            or "strtobool" in text
-        ):
-            return "bool", spelled
+        return converter_kind(getattr(kind.node, "name", "<lambda>"), ast.unparse(kind.node), default)
+    name = kind.name.rsplit(".", 1)[-1] if isinstance(kind, Library | Made) else "" if kind is None else "unknown"
+    return converter_kind(name, "", default)
+
+
+def converter_kind(name: str, source: str, default: Any) -> tuple[Kind, tuple[str, str]]:
+    """Return the type that a converter of argparse returns, by its name and, if it is the script's own, its source;
+    without a converter the default's. Also how it reads False and True.
+    """
+    spelled, last, text = ("False", "True"), name.lower(), source.lower()
+    if not name:
+        inner = default[0] if isinstance(default, list | tuple) and default else default
+        known = inner is not None and not isinstance(inner, bool | list | tuple | dict)
+        return (kind_of(inner) if known else "str"), spelled
+    if last == "bool":
+        return "bool", ("", "True")  # bool("False") is True
+    is_truth = re.search(r"lower\(\).{0,20}(true|'yes'|'t'|\('|\[')", text) is not None
+    if "bool" in last or "strtobool" in text or is_truth:
+        return "bool", spelled
+    if last in ("int", "int32", "int64", "float", "float32"):
+        return ("int" if last.startswith("int") else "float"), spelled
+    if source:
         returned = re.findall(r"(?:return|lambda \w+:) (int|float)\(", text)
         if returned and "split" not in text:
             return ("int" if returned[0] == "int" else "float"), spelled
-        if isinstance(default, int | float) and not isinstance(default, bool):
+        if isinstance(default, int | float):
             return kind_of(default), spelled
-        return ("bool" if isinstance(default, bool) and "eval" in text else "str"), spelled
-    if kind is None and default is not None and not isinstance(default, bool):
-        inner = default[0] if isinstance(default, list | tuple) and default else default
-        return (kind_of(inner) if not isinstance(inner, list | tuple | dict) else "str"), spelled
     return "str", spelled
 
 
-def _typed(default: Any, kind: Kind, is_list: bool) -> Any:
+def typed(default: Any, kind: Kind, is_list: bool) -> Any:
     """Return a default as its type has it, as argparse converts text; None if that isn't known."""
     if default is None:
         return None
     if is_list:
         values: Iterable[Any] = default if isinstance(default, list | tuple | set) else [default]
-        return [_typed(each, kind, False) for each in values]
+        return [typed(each, kind, False) for each in values]
     if isinstance(default, dict | list | tuple | set | bytes):
         return str(default) if default else None
     try:
@@ -693,7 +693,7 @@ def _click_option(made: Made) -> Option | None:
         type=kind,
         action="append" if is_multiple else "store",
         nargs=nargs,
-        default=_typed(default, kind, is_multiple or bool(nargs)),
+        default=typed(default, kind, is_multiple or bool(nargs)),
         choices=choices,
     )
 

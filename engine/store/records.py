@@ -135,10 +135,10 @@ class RunRow:
     """The part of its work, 0 to 1, that it will have done when its time limit ends it; None if its end comes first."""
     command_id: int | None = None
     """The command that it runs; None for an experiment of Parallab, and for imported runs of other programs."""
-    result: str = ""
+    ranked_by: str = ""
     """The metric that ranks the runs of its command; empty until a person chooses one, and without a command."""
     better: Literal["", "max", "min"] = ""
-    """Which values of `result` are better."""
+    """Which values of `ranked_by` are better."""
     disturbed_above: float = DISTURBED_ABOVE_PERCENT / 100
     """The lab's threshold of `disturbance` when this was read (engine/access/quotas.py)."""
 

@@ -1,11 +1,19 @@
-"""Commands of the lab's own scripts: each is stored once, and its runs and sweeps refer to it."""
+"""Commands of the lab's own scripts, each stored once, and recipes: commands under a name, in versions."""
 
 import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
+from typing import Any
 
-from engine.script.command import Command
-from engine.store.connection import Row, WriteConnection
+from engine.access.confusables import visible
+from engine.errors import ConfigError, UnknownName
+from engine.registry import is_registered
+from engine.script.command import Command, Rendered
+from engine.store.access.authorization import Authorization, command
+from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.timestamps import now
 
 
@@ -24,6 +32,11 @@ def _parsed(spec: str) -> Command:
     return Command.of(json.loads(spec))
 
 
+def rendered(command: Command, config: Mapping[str, Any]) -> Rendered:
+    """Return a command as it runs with the config of a run, of which settings that the command lacks don't count."""
+    return command.rendered({each.name: config[each.name] for each in command.fields if each.name in config})
+
+
 def keep_command(db: WriteConnection, command: Command | None) -> int | None:
     """Store a command, within a change, unless it is there, and return its number; None for none."""
     if command is None:
@@ -34,3 +47,119 @@ def keep_command(db: WriteConnection, command: Command | None) -> int | None:
         return int(found["id"])
     ranked = {"result": command.result, "better": command.better}
     return db.insert("commands", {"digest": digest, "spec": spec, **ranked, "created_at": now()})
+
+
+# ---- Recipes: commands that the lab keeps under a name, with their ranking metric ----------------------------------
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,59}")
+TITLE_LENGTH, DESCRIPTION_LENGTH = 100, 2_000
+_NEWEST = "version = (SELECT max(version) FROM recipes AS others WHERE others.name = recipes.name)"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One version of a recipe; the values of its command are the defaults of its runs."""
+
+    name: str
+    """The name that its runs have as their experiment."""
+    version: int
+    title: str
+    description: str
+    created_at: str
+    created_by: str
+    hidden_by: str | None
+    """Person who hid the recipe; hidden ones are not offered and still launch by their name."""
+    command: Command
+    command_id: int
+
+    @property
+    def is_hidden(self) -> bool:
+        return self.hidden_by is not None
+
+
+class RecipeReader:
+    """Queries of recipes."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def everyone(self, *, hidden: bool = False) -> list[Recipe]:
+        """Return the newest version of each recipe by name, optionally with hidden ones."""
+        return self._found(f"{_NEWEST} AND (?1 OR hidden_by IS NULL) ORDER BY sort_key(name)", [hidden])
+
+    def one(self, name: str, version: int | None = None) -> Recipe:
+        """Return a version of a recipe, the newest by default; raises UnknownName."""
+        found = self._found("name = ?1 AND (?2 IS NULL OR version = ?2) ORDER BY version DESC LIMIT 1", [name, version])
+        if found:
+            return found[0]
+        if version is None or not (versions := self.versions(name)):
+            raise UnknownName("recipe", name, self.names(), field="recipe")
+        raise UnknownName("version", str(version), [str(each.version) for each in versions], field="version")
+
+    def versions(self, name: str) -> list[Recipe]:
+        """Return all versions of a recipe, newest first."""
+        return self._found("name = ? ORDER BY version DESC", [name])
+
+    def version_of(self, name: str, command_id: int | None) -> int | None:
+        """Return the version of a recipe that a run was launched from; None if its experiment is no recipe."""
+        sql = "SELECT max(version) AS version FROM recipes WHERE name = ? AND command_id = ?"
+        row = self.db.row(sql, [name, command_id])
+        return row["version"] if row else None
+
+    def names(self) -> list[str]:
+        """Return the names of all recipes, hidden ones too."""
+        return self.db.column("SELECT DISTINCT name FROM recipes ORDER BY sort_key(name)")
+
+    def _found(self, where: str, values: list[object]) -> list[Recipe]:
+        same = ("name", "version", "title", "description", "created_at", "created_by", "hidden_by", "command_id")
+        rows = self.db.rows(f"SELECT *, {command_of('recipes')} FROM recipes WHERE {where}", values)
+        return [
+            Recipe(**{name: row[name] for name in same}, command=found) for row in rows if (found := as_command(row))
+        ]
+
+
+class RecipeCommands:
+    """Commands of recipes."""
+
+    def __init__(self, db: WriteConnection) -> None:
+        self.db = db
+        self._authorization = Authorization(db)
+        self._recipes = RecipeReader(db)
+
+    @command("save recipe", "recipe")
+    def save(self, name: str, command: Command, *, by: str, title: str = "", description: str = "") -> int:
+        """Save a command as the next version of a recipe and return the version; the recipe is shown again if it was
+        hidden.
+
+        Raises ConfigError for an invalid name or one of an experiment, Forbidden without permission to run commands.
+        """
+        name, title, description = checked_recipe(name), title.strip() or name, description.strip()
+        for field, text, most in (("title", title, TITLE_LENGTH), ("description", description, DESCRIPTION_LENGTH)):
+            if len(visible(field, text)) > most:
+                raise ConfigError.of(field, f"{field} must have at most {most:,} characters; got {len(text):,}.")
+        with self.db.change():
+            self._authorization.check("run commands", by, "", [])
+            version = self.db.number("SELECT coalesce(max(version), 0) + 1 FROM recipes WHERE name = ?", [name])
+            self.db.connection.execute("UPDATE recipes SET hidden_by = NULL WHERE name = ?", [name])
+            told = {"name": name, "version": version, "title": title, "description": description}
+            made = {"command_id": keep_command(self.db, command), "created_at": now(), "created_by": str(by)}
+            self.db.insert("recipes", told | made)
+        return version
+
+    @command("hide recipe", "recipe")
+    def hide(self, name: str, *, by: str, hidden: bool = True) -> None:
+        """Offer a recipe no longer, or again; its runs stay. Raises UnknownName."""
+        with self.db.change() as connection:
+            self._recipes.one(name)
+            connection.execute("UPDATE recipes SET hidden_by = ? WHERE name = ?", [by if hidden else None, name])
+
+
+def checked_recipe(name: str) -> str:
+    """Return the name of a recipe; raises ConfigError for an invalid one, and for one of an experiment of Parallab."""
+    name = name.strip()
+    if not NAME.fullmatch(name):
+        rule = "1 to 60 letters of English, digits and the signs _ . + -, the first a letter or a digit"
+        raise ConfigError.of("name", f"The name of a recipe must have {rule}; got '{name[:100]}'.")
+    if is_registered(name):
+        raise ConfigError.of("name", f"'{name}' is an experiment of Parallab. Choose another name for the recipe.")
+    return name

@@ -31,6 +31,7 @@ from engine.store.runs.counters import CounterReader
 from engine.store.runs.details import FieldReader, RunDetails, TraceQueries
 from engine.store.runs.origins import OriginReader
 from engine.store.runs.reader import RunReader
+from engine.store.scripts import RecipeCommands, RecipeReader
 from engine.store.sweeps.commands import SweepCommands
 from engine.store.sweeps.duels import DuelCommands, DuelReader
 from engine.store.sweeps.sweeps import FoldReader, SweepReader
@@ -54,6 +55,7 @@ class Store:
         self.notices = NoticeWriter(db)
         self.people = PeopleCommands(db)
         self.queue = QueueCommands(db)
+        self.recipes = RecipeCommands(db)
         self.runner = RunnerCommands(db)
         self.runs = RunCommands(db)
         self.sign_ins = SignInCommands(db)
@@ -117,6 +119,7 @@ class Reader:
         self.queue = QueueReader(db)
         self.quotas = QuotaReader(db)
         self.recent_ends = RecentEndReader(db)
+        self.recipes = RecipeReader(db)
         self.runner = RunnerReader(db)
         self.runs = RunReader(db)
         self.sign_ins = SignInReader(db)

@@ -58,6 +58,8 @@ def with_seeds(asked: SweepLaunch) -> SweepLaunch:
             )
         return asked
     command, before = for_sweep(shared.command, chosen), chosen or shared.command.seed_field
+    if before in (asked.draw.over if asked.draw else asked.grid):
+        raise _seed_is_no_field(before)
     config = {SEED if name == before else name: value for name, value in shared.config.items()}
     return replace(asked, shared=replace(shared, command=command, config=config), seed_field="")
 
@@ -106,6 +108,8 @@ def cautions(name: str, planned: Plan, limit_s: float | None = None) -> list[str
 def _varied(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:
     if field == SEED:
         raise _seed_is_no_field()
+    if list in config.value_types().get(field, ()):
+        raise ConfigError.of(field, f"{field} is a list, which can't be varied. Vary a setting with one value.")
     if field not in config.model_fields:
         raise UnknownName("setting", field, config.model_fields, field=field)
     return checked(config, field, written)
@@ -153,9 +157,9 @@ def _drawn(
     return {field: tuple(sorted(found) if _is_scale(found) else found) for field, found in columns.items()}, firsts
 
 
-def _seed_is_no_field() -> ConfigError:
-    sentence = "seed can't be a varied field: give the number of seeds, which count up from the form's seed."
-    return ConfigError.of(SEED, sentence)
+def _seed_is_no_field(name: str = SEED) -> ConfigError:
+    sentence = f"{name} can't be a varied field: give the number of seeds, which count up from the form's {name}."
+    return ConfigError.of(name, sentence)
 
 
 def _raise_broken(config: type[Config], base: Mapping[str, Any], combinations: Sequence[Mapping[str, Any]]) -> None:

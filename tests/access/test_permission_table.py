@@ -18,6 +18,7 @@ from engine.access.rules import COMMANDS, ROLES, PersonStanding, Program, Role
 from engine.errors import ConfigError, Forbidden
 from engine.home import Home
 from engine.launch_options import Priority
+from engine.script.command import read_command
 from engine.store import Demand, Launch, Reader, Store, StrategyLaunch, SweepLaunch
 from engine.store.access.authorization import Authorization, Entry
 from engine.store.queue.queue import End
@@ -27,6 +28,7 @@ PEOPLE: dict[str, Role] = {"vera": "viewer", "mo": "member", "mia": "member", "a
 SIZE = Demand(1, 0, 1, 1)
 RUN = Launch("hogwild", {"learning_rate": 0.1, "seed": 1}, name="one", demand=SIZE)
 GRID = {"seed": [1]}
+COMMAND = read_command("python train.py")
 NO_COMMANDS = {"permit", "note_restored"}
 """`permit` is the rule itself; `note_restored` keeps what `permit` let pass."""
 
@@ -65,6 +67,10 @@ class Lab:
         if self.store.read.people.one(name).role == "viewer":
             self.store.people.set_role(name, "member", by=Program("runner"))
         return name
+
+    def recipe(self, owner: str) -> str:
+        self.store.recipes.save(f"of-{owner}", COMMAND, by=Program(owner))
+        return f"of-{owner}"
 
     def view(self, owner: str) -> int:
         return self.store.views.save("a view", "compare", "x=1", owner=Program(owner))
@@ -137,6 +143,8 @@ GIVEN: dict[str, Given] = {
     "retry sweep": lambda lab, by, owner: partial(lab.store.sweeps.retry, lab.lost_sweep(owner), by=by),
     "cancel sweep": lambda lab, by, owner: partial(lab.store.sweeps.cancel, lab.sweep(owner), by=by),
     "launch duel": _duel,
+    "save recipe": lambda lab, by, owner: partial(lab.store.recipes.save, lab.recipe(owner), COMMAND, by=by),
+    "hide recipe": lambda lab, by, owner: partial(lab.store.recipes.hide, lab.recipe(owner), by=by),
     "save view": lambda lab, by, _: partial(lab.store.views.save, "mine", "compare", "x=1", owner=by),
     "rename view": lambda lab, by, owner: partial(lab.store.views.rename, lab.view(owner), "other", by=by),
     "delete view": lambda lab, by, owner: partial(lab.store.views.delete, lab.view(owner), by=by),
@@ -184,6 +192,8 @@ KEPT = (
     "duels",
     "duel_sweeps",
     "views",
+    "recipes",
+    "commands",
     "people",
     "tokens",
     "sign_ins",
@@ -231,6 +241,7 @@ def expected(command: str, by: str, owner: str, role: Role | Literal["as it was"
         return True
     if command in ELSEWHERE | {
         "prefer",
+        "save recipe",  # a member needs the permission to run commands, too
         "add person",
         "set role",
         "set email",

@@ -41,10 +41,10 @@ def test_a_run_comes_back_with_its_command_which_is_stored_once(home: Home, stor
         "a b",
     ]
     row = reader.runs.entry(ids[0])
-    assert (row.command_id, row.result, row.better) == (run.command_id, "val/acc", "max")
+    assert (row.command_id, row.ranked_by, row.better) == (run.command_id, "val/acc", "max")
     assert _number_of_commands(store) == 1
     plain = reader.runs.entry(launch(home, Launch("hogwild", {}, "ada")))
-    assert (plain.command_id, plain.result) == (None, "")
+    assert (plain.command_id, plain.ranked_by) == (None, "")
 
 
 def test_a_wrong_setting_and_the_name_of_an_experiment_of_parallab_are_refused(home: Home) -> None:

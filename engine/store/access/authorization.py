@@ -26,6 +26,7 @@ _OWNERS = {
     "run": "SELECT owner FROM runs WHERE id IN (SELECT value FROM json_each(?))",
     "sweep": "SELECT owner FROM sweeps WHERE id IN (SELECT value FROM json_each(?))",
     "duel": "SELECT owner FROM duels WHERE id IN (SELECT value FROM json_each(?))",
+    "recipe": "SELECT created_by FROM recipes WHERE name IN (SELECT value FROM json_each(?))",
     "view": "SELECT owner FROM views WHERE id IN (SELECT value FROM json_each(?))",
     "subscription": "SELECT owner FROM subscriptions WHERE id IN (SELECT value FROM json_each(?))",
     "token": (

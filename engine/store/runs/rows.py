@@ -23,8 +23,8 @@ _OF_SWEEP = ", ".join(
     for name in ("exclusive", "held")
 )
 _RANKED = ", ".join(
-    f"coalesce((SELECT {name} FROM commands WHERE commands.id = runs.command_id), '') AS {name}"
-    for name in ("result", "better")
+    f"coalesce((SELECT {column} FROM commands WHERE commands.id = runs.command_id), '') AS {name}"
+    for column, name in (("result", "ranked_by"), ("better", "better"))
 )
 
 RUN = (
@@ -123,7 +123,7 @@ def as_run_row(
     left_s, limit_s = _time_left_s(row, share), limit_left_s(row["max_run_time_s"], row["begun_at"], row["status"])
     is_cut = left_s is not None and limit_s is not None and limit_s < left_s
     return RunRow(
-        **{name: row[name] for name in (*_LISTED, "result", "better")},
+        **{name: row[name] for name in (*_LISTED, "ranked_by", "better")},
         progress=1.0 if row["status"] == "finished" else share,
         time_left_s=limit_s if is_cut else left_s,
         limit_left_s=limit_s,

@@ -1,0 +1,214 @@
+# ruff: noqa: E501 - lines as programs print them
+"""What scripts print becomes metrics where it is clearly a measurement, and never otherwise."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import strategies as some
+
+from engine.runtime.command.sources.printed import PrintedLines
+from engine.runtime.command.sources.readings import Lines, Value
+from tests.inputs import drawn
+
+
+def read(text: str, *cuts: int) -> list[tuple[str, int, float]]:
+    """Return the values of a log that arrives in pieces, cut at these bytes."""
+    data, lines, printed, found = text.encode(), Lines(), PrintedLines(), list[Value]()
+    for begin, end in pairwise([0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]):
+        found += [value for line in lines.feed(data[begin:end]) for value in printed.read(line, 0)]
+    found += [value for line in lines.rest() for value in printed.read(line, 0)] + printed.rest(0)
+    return [(value.name, value.step, value.value) for value in found]
+
+
+FORMATS = {
+    "torch's MNIST example": (
+        "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.33\nTrain Epoch: 1 [1280/60000 (2%)]\tLoss: 2.1\n\n"
+        "Test set: Average loss: 0.0505, Accuracy: 9830/10000 (98%)\n\nTrain Epoch: 2 [0/60000 (0%)]\tLoss: 1.5\n",
+        [
+            *[("Loss", 640, 2.33), ("Loss", 1280, 2.1), ("test/Average loss", 1280, 0.0505)],
+            *[("test/Accuracy", 1280, 98.3), ("Loss", 60000, 1.5)],
+        ],
+    ),
+    "torch's ImageNet example": (
+        "Epoch: [1][ 10/391]\tTime  2.3 ( 2.3)\tLoss 6.9e+00 (6.9e+00)\tAcc@1   0.50 (  0.25)\n"
+        "Test: [ 5/98]\tTime  1.0 ( 1.0)\tLoss 6.5e+00 (6.5e+00)\n *   Acc@1 1.340 Acc@5 4.500\n",
+        [
+            *[("Time", 10, 2.3), ("Loss", 10, 6.9), ("Acc@1", 10, 0.5), ("test/Time", 5, 1.0), ("test/Loss", 5, 6.5)],
+            *[("* Acc@1", 10, 1.34), ("* Acc@5", 10, 4.5)],
+        ],
+    ),
+    "torch's CIFAR tutorial": (
+        "[1,  2000] loss: 2.183\n[1,  4000] loss: 1.853\n[2,  2000] loss: 1.1\nFinished Training\n"
+        "Accuracy of the network on the 10000 test images: 54 %\n",
+        [
+            *[("loss", 2000, 2.183), ("loss", 4000, 1.853), ("loss", 6000, 1.1)],
+            ("Accuracy of the network on the 10000 test images", 6000, 54),
+        ],
+    ),
+    "torch's word language model": (
+        "| epoch   1 |   200/ 2983 batches | lr 20.00 | ms/batch 12.30 | loss  7.64 |\n"
+        "| end of epoch   1 | time: 45.30s | valid loss  5.70 |\n",
+        [
+            *[("lr", 200, 20), ("ms/batch", 200, 12.3), ("loss", 200, 7.64)],
+            *[("time", 200, 45.3), ("valid loss", 200, 5.7)],
+        ],
+    ),
+    "DCGAN": (
+        "[0/5][50/1583]\tLoss_D: 1.7\tLoss_G: 5.3\tD(x): 0.5\tD(G(z)): 0.25 / 0.01\n",
+        [("Loss_D", 50, 1.7), ("Loss_G", 50, 5.3), ("D(x)", 50, 0.5), ("D(G(z))", 50, 0.25)],
+    ),
+    "nanoGPT": (
+        "step 0: train loss 4.2, val loss 4.3\niter 0: loss 4.25, time 12.5ms, mfu -100.00%\niter 10: loss 3.5, time 9ms\n",
+        [
+            *[("train loss", 0, 4.2), ("val loss", 0, 4.3), ("loss", 0, 4.25), ("time", 0, 12.5), ("mfu", 0, -100)],
+            *[("loss", 10, 3.5), ("time", 10, 9)],
+        ],
+    ),
+    "epoch and step, each of a total": (
+        "Epoch [1/5], Step [100/600], Loss: 0.5\nEpoch [2/5], Step [100/600], Loss: 0.25\n",
+        [("Loss", 100, 0.5), ("Loss", 700, 0.25)],
+    ),
+    "epoch and batch, without a total": (
+        "Epoch 1, Batch 100, Loss: 3\nEpoch 1, Batch 200, Loss: 2\nEpoch 2, Batch 100, Loss: 1\n",
+        [("Loss", 100, 3), ("Loss", 200, 2), ("Loss", 300, 1)],
+    ),
+    "Keras 2, redrawn": (
+        "Epoch 1/2\n  1/469 [....] - ETA: 2:13 - loss: 2.5\b\b\b\b\b\r469/469 [====] - 3s 5ms/step - loss: 0.5 - val_loss: 0.25\n"
+        "Epoch 2/2\n469/469 [====] - 3s 5ms/step - loss: 0.125 - val_loss: 0.1\n",
+        [("loss", 469, 0.5), ("val_loss", 469, 0.25), ("loss", 938, 0.125), ("val_loss", 938, 0.1)],
+    ),
+    "Keras 3, in colours": (
+        "Epoch 1/2\n\x1b[1m469/469\x1b[0m \x1b[32m━━━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m3s\x1b[0m 5ms/step - accuracy: 0.75 - loss: 0.5\n",
+        [("accuracy", 469, 0.75), ("loss", 469, 0.5)],
+    ),
+    "one line per epoch": (
+        "Epoch 3/10 - loss: 0.5 - accuracy: 0.9\nEpoch 4/10 - loss: inf - accuracy: 0.9\n",
+        [("loss", 3, 0.5), ("accuracy", 3, 0.9), ("loss", 4, float("inf")), ("accuracy", 4, 0.9)],
+    ),
+    "Hugging Face Trainer with its bar": (
+        "  1%|▏   | 10/1000 [00:10<12:00,  1.4it/s]\r{'loss': 0.5, 'learning_rate': 1e-05, 'epoch': 0.1}\n"
+        "  2%|▏   | 20/1000 [00:10<12:00,  1.4it/s]\r{'loss': '0.25', 'learning_rate': 2e-05, 'epoch': 0.2}\n",
+        [("loss", 10, 0.5), ("learning_rate", 10, 1e-5), ("loss", 20, 0.25), ("learning_rate", 20, 2e-5)],
+    ),
+    "Hugging Face Trainer without": (
+        "{'loss': 0.5, 'epoch': 0.1}\n{'loss': 0.25, 'epoch': 0.2}\n{'eval_loss': 0.3, 'epoch': 1.0}\n",
+        [("loss", 0, 0.5), ("loss", 1, 0.25), ("eval_loss", 1, 0.3)],
+    ),
+    "Lightning's bar": (
+        "Sanity Checking: 100%|██| 2/2 [00:00<00:00, 9it/s]\rEpoch 0:  50%|██  | 5/10 [00:01<00:01,  4.9it/s, loss=0.3, v_num=7]\r"
+        "Epoch 0: 100%|████| 10/10 [00:02<00:00, 4.9it/s, loss=0.2, v_num=7]\rEpoch 1:  10%|█  | 1/10 [00:00<00:01, 5it/s, v_num=7, loss=0.1]\n",
+        [("loss", 5, 0.3), ("loss", 10, 0.2), ("loss", 11, 0.1)],
+    ),
+    "a bar with a colon in its text": (
+        "Epoch 2/3: 100%|██| 50/50 [00:01<00:00, 40.1it/s, loss=0.5, acc=91.5%]\n",
+        [("loss", 50, 0.5), ("acc", 50, 91.5)],
+    ),
+    "Megatron": (
+        " iteration       10/  500000 | elapsed time per iteration (ms): 1234.5 | learning rate: 1.500E-06 | lm loss: 1.083E+01 |\n",
+        [("elapsed time per iteration (ms)", 10, 1234.5), ("learning rate", 10, 1.5e-6), ("lm loss", 10, 10.83)],
+    ),
+    "fairseq's JSON": (
+        '2024-01-02 03:04:05 | INFO | train_inner | {"epoch": 1, "update": 0.02, "loss": "9.125", "num_updates": "100", "lr": "1e-5"}\n',
+        [("loss", 100, 9.125), ("lr", 100, 1e-5)],
+    ),
+    "fairseq's text": (
+        "epoch 001:  10 / 500 loss=9.1, nll_loss=8.2, ppl=300.1, wps=1234\n",
+        [("loss", 10, 9.1), ("nll_loss", 10, 8.2), ("ppl", 10, 300.1), ("wps", 10, 1234)],
+    ),
+    "detectron2": (
+        "\x1b[32m[01/02 03:04:05 d2.utils.events]: \x1b[0m eta: 0:10:00  iter: 19  total_loss: 1.5  time: 0.25  lr: 0.00025  max_mem: 2000M\n",
+        [("total_loss", 19, 1.5), ("time", 19, 0.25), ("lr", 19, 0.00025)],
+    ),
+    "absl's logging": (
+        "I0102 03:04:05.123456 139 train.py:50] step 10, loss = 0.5, lr = 0.1\n",
+        [("loss", 10, 0.5), ("lr", 10, 0.1)],
+    ),
+    "torchrun's and logging's prefixes": (
+        "[default0]:2024-01-02 03:04:05,123 - root - INFO - epoch=1 loss=0.25\nINFO:root:epoch=2 loss=0.125\n",
+        [("loss", 1, 0.25), ("loss", 2, 0.125)],
+    ),
+    "Stable-Baselines3": (
+        "-----------------\n| rollout/           |      |\n|    ep_rew_mean     | 22.4 |\n| time/              |      |\n"
+        "|    fps             | 1234 |\n|    total_timesteps | 2048 |\n-----------------\n",
+        [("rollout/ep_rew_mean", 2048, 22.4), ("time/fps", 2048, 1234)],
+    ),
+    "scalar tensors": (
+        "step 10 | loss: tensor(0.5, device='cuda:0', grad_fn=<NllLossBackward0>)\nstep 11 | loss: tensor(0.25, grad_fn=<MeanBackward0>)\n",
+        [("loss", 10, 0.5), ("loss", 11, 0.25)],
+    ),
+    "a course's classic": (
+        "Cost after iteration 0: 0.693\nCost after iteration 100: 0.5\n",
+        [("Cost", 0, 0.693), ("Cost", 100, 0.5)],
+    ),
+    "JSON": (
+        '{"step": 1, "loss": 0.5, "eval": {"acc": 0.25}, "timestamp": 1700000000.5, "done": false}\n{"step": 2, "loss": NaN}\n',
+        [("loss", 1, 0.5), ("eval/acc", 1, 0.25), ("loss", 2, float("nan"))],
+    ),
+    "labels of a line": (
+        "[Train] epoch 1 loss 0.5\n[Val] epoch 1 loss 0.25 acc 88.5%\nValidation - epoch: 2 | loss: 0.125\n",
+        [("loss", 1, 0.5), ("val/loss", 1, 0.25), ("val/acc", 1, 88.5), ("val/loss", 2, 0.125)],
+    ),
+    "reinforcement learning": (
+        "Episode 10\tLast reward: 30.00\tAverage reward: 15.25\nEpisode: 20, reward: -12.5, epsilon: 0.3\n",
+        [("Last reward", 10, 30), ("Average reward", 10, 15.25), ("reward", 20, -12.5), ("epsilon", 20, 0.3)],
+    ),
+    "a measure without a step, repeated": (
+        "loss: 0.5\nloss: 0.25\nloss: 0.1\n",
+        [("loss", 0, 0.5), ("loss", 1, 0.25), ("loss", 2, 0.1)],
+    ),
+    "a measure that is printed once": ("Final accuracy: 0.97\n", [("Final accuracy", 0, 0.97)]),
+}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_printed_measurements_are_read_with_their_steps(kind: str) -> None:
+    text, wanted = FORMATS[kind]
+    found = read(text)
+    assert [each[:2] for each in found] == [each[:2] for each in wanted]
+    assert [each[2] for each in found] == pytest.approx([each[2] for each in wanted], nan_ok=True)
+
+
+NO_METRICS = """\
+Using device: cuda:0
+torch 2.1.0+cu118, Python version: 3.11.7
+Saving to runs/exp_3/epoch=5-val_loss=0.31.ckpt
+lr: 0.1
+batch_size: 64
+Namespace(lr=0.1, epochs=10, seed=0, loss_weight=0.5)
+{'lr': 0.1, 'epochs': 10, 'loss_scale': 2.0}
+tensor([[0.1, 0.2], [0.3, 0.4]])
+[0.1, 0.25, 0.5]
+Epoch 3: saved 5 checkpoints
+Step 10: loaded 60000 images
+Starting epoch: 4
+Loading checkpoint shards: 100%|██| 5/5 [00:01<00:00, 4it/s]
+Downloading: 12%|█ | 1.2G/3.4G [00:10<00:20, 100MB/s]
+  (0): Linear(in_features=10, out_features=2, bias=True)
+    lr: 0.001
+    eps: 1e-08
+listening on 127.0.0.1:6006 at http://localhost:6006/
+init tcp://10.0.0.1:29500
+max steps: 1000
+warmup step: 100
+number of parameters: 123.45M
+2024-01-02 03:04:05 step 7 done in 0:00:12
+train.py:50: UserWarning: step 3 loss=0.5 is deprecated
+Traceback (most recent call last):
+  File "train.py", line 10, in <module>
+    step(1, loss=0.5)
+RuntimeError: step 10: loss = 3
+"""
+
+
+def test_configs_versions_paths_times_tensors_and_tracebacks_are_no_metrics() -> None:
+    assert read(NO_METRICS) == []
+    assert read(NO_METRICS + "step 3: loss 0.5\n") == [("loss", 3, 0.5)]
+
+
+TEXT = "".join(text for text, _ in [*FORMATS.values()][::3]) + NO_METRICS[-250:]
+WHOLE = str(read(TEXT))
+
+
+@drawn(cuts=some.lists(some.integers(0, 5_000), max_size=30))
+def test_the_same_bytes_give_the_same_values_wherever_they_are_cut(cuts: list[int]) -> None:
+    assert str(read(TEXT, *cuts)) == WHOLE
