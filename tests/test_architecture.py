@@ -70,7 +70,7 @@ TORCH_FREE = (
     *("engine.runner", "engine.system", "engine.access"),
     *(f"engine.cluster.{name}" for name in ("targets", "slurm", "launcher", "supervisor", "doctor")),
     *("engine.runtime.usage", "engine.runtime.worker.session", "engine.runtime.worker.progress_writer"),
-    "engine.runtime.command.sources",
+    "engine.runtime.command",
     *("engine.commands", "engine.upkeep", "engine.duel", "engine.sweep", "engine.published", "engine.notices"),
     *(f"engine.experiments.{name}.config" for name in EXPERIMENTS),
     *("engine.museum.config", "engine.museum.exhibit", "engine.museum.latest_runs"),

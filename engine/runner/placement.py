@@ -44,8 +44,8 @@ REAP_S = 10.0
 class Launcher(Protocol):
     """Interface between the runner and the machine of the workers."""
 
-    def reserve(self) -> ProcessIdentity:
-        """Return a waiting worker, starting one if needed."""
+    def reserve(self, *, for_command: bool = False) -> ProcessIdentity:
+        """Return a waiting worker, starting one if needed; one for a run of a command is always new."""
 
     def submit(self, worker: ProcessIdentity, run_id: int) -> None:
         """Send the run to the reserved worker."""
@@ -80,6 +80,7 @@ class LocalLauncher:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._spare: _Spare | None = None
+        self._for_command: _Spare | None = None
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -92,8 +93,12 @@ class LocalLauncher:
             spare.ready = _says_ready(spare.process.stdout)
         return bool(spare and spare.ready)
 
-    def reserve(self) -> ProcessIdentity:
-        """Return the spare, which may still be loading, or a new worker."""
+    def reserve(self, *, for_command: bool = False) -> ProcessIdentity:
+        """Return the spare, which may still be loading, or a new worker; for a run of a command, a new one that loads
+        no torch.
+        """
+        if for_command:
+            return self._reserve_for_command()
         spare = self._live_spare()
         while spare is None:
             self._start_spare()
@@ -102,9 +107,12 @@ class LocalLauncher:
 
     def submit(self, worker: ProcessIdentity, run_id: int) -> None:
         """Write the run's id to the reserved worker."""
-        spare = self._spare
-        assert spare and spare.worker == worker, "submit the run to its reserved worker"
-        self._spare = None
+        spare = next((each for each in (self._for_command, self._spare) if each and each.worker == worker), None)
+        assert spare, "submit the run to its reserved worker"
+        if spare is self._spare:
+            self._spare = None
+        else:
+            self._for_command = None
         self._children[worker.pid] = spare.process
         assert spare.process.stdin and spare.process.stdout
         try:
@@ -134,12 +142,12 @@ class LocalLauncher:
 
     def close(self) -> None:
         """End the spare; runs continue."""
-        if spare := self._live_spare():
+        for spare in filter(None, (self._live_spare(), self._for_command)):
             spare.process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 spare.process.wait(timeout=10)
             end_tree(spare.worker, self._home.path)
-        self._spare = None
+        self._spare = self._for_command = None
 
     def failure(self) -> str:
         """Return the end of the last spare's output."""
@@ -158,9 +166,18 @@ class LocalLauncher:
         return self._spare
 
     def _start_spare(self) -> None:
+        self._spare = self._started("engine.worker")
+
+    def _reserve_for_command(self) -> ProcessIdentity:
+        while self._for_command is None or self._for_command.process.poll() is not None:
+            self._for_command = self._started("engine.runtime.command")
+        return self._for_command.worker
+
+    def _started(self, module: str) -> _Spare | None:
+        """Start a worker; None if it ended at once."""
         with self._log.open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "engine.worker", "--home", str(self._home.path)],
+                [sys.executable, "-m", module, "--home", str(self._home.path)],
                 cwd=ROOT,
                 env=os.environ | room_for_sockets() | {"PARALLAB_HOME": str(self._home.path)},
                 start_new_session=True,
@@ -172,7 +189,7 @@ class LocalLauncher:
         assert process.stdout
         os.set_blocking(process.stdout.fileno(), False)
         worker = identity(process.pid)
-        self._spare = _Spare(process, worker) if worker else None
+        return _Spare(process, worker) if worker else None
 
 
 def room_for_sockets() -> dict[str, str]:
@@ -274,7 +291,7 @@ class Placement:
         started: list[Run] = []
         while chosen := self._choose([*holders, *started]):
             run, slots = chosen
-            worker = self.launcher.reserve()
+            worker = self.launcher.reserve(for_command=run.command is not None)
             if self.store.claims.claim(run.id, worker, slots.gpus, slots.cores):
                 self.launcher.submit(worker, run.id)
                 started.append(replace(run, gpus=slots.gpus, cores=slots.cores, status="starting"))

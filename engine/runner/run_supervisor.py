@@ -4,12 +4,14 @@ All state comes from the store and the machine, so the next runner continues.
 """
 
 import logging
+import threading
 import time
 from dataclasses import dataclass, field
 
 from engine import __version__
 from engine.home import Home
 from engine.runner.placement import Launcher
+from engine.runtime.command.run import store_rest
 from engine.runtime.worker.environment import begun_by, is_of_another_version
 from engine.runtime.worker.sink import stop_reason
 from engine.store import Store
@@ -48,6 +50,12 @@ class Watched:
     """Reason why the run can't continue under this runner."""
     terminated_at: float | None = None
     killed_at: float | None = None
+    cleared: Cleared | None = None
+    """What became of its processes, once its worker is gone."""
+    how: str = ""
+    """How its worker ended."""
+    rest: threading.Thread | None = None
+    """Stores what the sources of a command hold and its worker has not read."""
     ended_at: float | None = None
     """Time when its final status was first seen."""
 
@@ -112,10 +120,25 @@ class Endings:
                 self.store.claims.stop_at_limit(run.id)
             return True
         watched.seen |= Footprint(frozenset(self.store.read.runner.rank_pids(run.id)))
-        cleared = clear(worker, watched.seen, self._home.run_folder(run.id), self._home.path)
-        self._settle(run, watched, ended or "could not be killed", cleared)
+        if watched.cleared is None:
+            watched.cleared = clear(worker, watched.seen, self._home.run_folder(run.id), self._home.path)
+            watched.how = ended or "could not be killed"
+        if not self._has_stored_rest(run, watched):
+            return True
+        self._settle(run, watched, watched.how, watched.cleared)
         del self.watched[run.id]
         return False
+
+    def _has_stored_rest(self, run: Run, watched: Watched) -> bool:
+        """Return whether all points of a run of a command are stored; a thread does so, with a connection of its
+        own.
+        """
+        if run.command is None:
+            return True
+        if watched.rest is None:
+            watched.rest = threading.Thread(target=store_rest, args=(self._home, run), name="rest", daemon=True)
+            watched.rest.start()
+        return not watched.rest.is_alive()
 
     def _look(self, run: Run, watched: Watched) -> None:
         if run.status != watched.status or time.monotonic() - watched.looked_at >= LOOK_S:

@@ -29,7 +29,7 @@ class PaperLauncher:
     closed: int = 0
     last_words: str = "no torch here"
 
-    def reserve(self) -> ProcessIdentity:
+    def reserve(self, *, for_command: bool = False) -> ProcessIdentity:
         self.reserved += 1
         return replace(me(), pid=self.next_pid, started_ticks=1)
 

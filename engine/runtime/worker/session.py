@@ -47,6 +47,9 @@ class Execution(ABC):
     def execution_time_s(self) -> float | None:
         """Return how long it ran from all ranks ready to all done; None if it did not get there."""
 
+    def afterwards(self) -> None:  # noqa: B027 most have nothing to do
+        """Record what may be recorded after the run's end."""
+
     def outcome(self, stopped: Callable[[], tuple[Status, str, str]]) -> tuple[Status, str, str]:
         """Run the method, log it, and return status, cause and error details; `stopped` returns those of a requested
         stop.
@@ -152,6 +155,7 @@ def carry_out(
     if status == "cancelled" and (runner := store.read.runner.process()) and lives(store.db.home, runner):
         return  # it checks that no process of the run is left before reporting
     retry_while_busy(lambda: store.claims.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
+    execution.afterwards()
 
 
 def disturbance_of(run: Run) -> Disturbance:

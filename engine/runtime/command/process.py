@@ -1,0 +1,454 @@
+"""The processes of a command: how it is started, which of them are its ranks, and how all of them end. Torch-free.
+
+The worker adopts the orphans among its descendants, so whatever a command starts stays below the worker, in whichever
+session it is; if the worker is killed, the runner finds them by the mark in their environment.
+"""
+
+import errno
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from engine.errors import RunFailed
+from engine.home import GIVEN, ROOT
+from engine.script.command import Command
+from engine.system.processes import MARK, adopt_orphans, die_with_parent, mark, me, variable_of
+from engine.system.run_files import trim
+
+# ---- What is started: the words, the environment and the program ---------------------------------------------------
+
+OURS = ("PARALLAB_", "STREAMLIT_")
+"""Beginnings of the names of our own variables, which a command does not get."""
+FOR_SCRIPTS = ROOT / "engine" / "script" / "for_scripts"
+"""What a script can import without a copy."""
+RANK_LOG = Path(__file__).with_name("rank_log")
+"""Starts a rank of torchrun with a log of its own."""
+PORTS = ("--master-port", "--main-process-port", "--rdzv-endpoint")
+"""Options of torchrun and accelerate that name a port."""
+_PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
+
+
+@dataclass(frozen=True)
+class Start:
+    """A command as it is started."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    folder: Path
+    program: str
+    """Path of the program."""
+    interpreter: str = ""
+    """Path of its interpreter of Python; empty if that is known only once it runs."""
+    is_spread: bool = False
+    """Whether it starts ranks, each with a log of its own."""
+
+
+def prepared(
+    command: Command, values: Mapping[str, object], run_id: int, run_folder: Path, gpus: Collection[int | str] | None
+) -> Start:
+    """Return how a command is started with these values; raises RunFailed if it can't be.
+
+    It sees only the GPUs `gpus`; None leaves that to its environment.
+    """
+    rendered = command.rendered(values, processes=True)
+    folder = Path(command.folder).expanduser() if command.folder else Path.home()
+    _check_folder(folder)
+    port = _free_port()
+    environment = _environment(command, rendered.environment, run_id, run_folder, gpus, port)
+    argv = _with_port(command, rendered.argv, port)
+    if command.python and _PYTHON.fullmatch(Path(argv[command.program_at]).name):
+        argv[command.program_at] = command.python
+    program = _program(argv[0], folder, environment)
+    if command.script and command.is_python and not command.is_module and not (folder / command.script).is_file():
+        raise RunFailed(f"The script '{command.script}' is not in the folder {folder}. Correct its path or the folder.")
+    argv[0] = argv[0] if "/" in argv[0] else program if command.python and command.program_at == 0 else argv[0]
+    is_spread = command.launcher in ("torchrun", "accelerate")
+    return Start(argv, environment, folder, program, _interpreter(argv, program, folder, environment), is_spread)
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.exists():
+        raise RunFailed(f"The folder {folder} doesn't exist on this machine. Launch the command with another folder.")
+    if not folder.is_dir():
+        raise RunFailed(f"{folder} is not a folder. Launch the command with the folder that it runs in.")
+    if not os.access(folder, os.X_OK):
+        raise RunFailed(f"The folder {folder} can't be entered: permission denied. Allow it for the runner's user.")
+
+
+def _environment(
+    command: Command,
+    asked: Mapping[str, str],
+    run_id: int,
+    run_folder: Path,
+    gpus: Collection[int | str] | None,
+    port: int,
+) -> dict[str, str]:
+    """Return the environment: the runner's without what is ours, what the command sets, and what the run decides."""
+    found = {name: text for name, text in os.environ.items() if not name.startswith(OURS)}
+    _leave(found, Path(sys.prefix))
+    if command.python and "/" in command.python:
+        _enter(found, Path(command.python))
+    paths = [text for text in found.get("PYTHONPATH", "").split(os.pathsep) if text and Path(text) != ROOT]
+    found |= asked
+    if "PYTHONPATH" in asked:
+        paths = asked["PYTHONPATH"].split(os.pathsep)
+    found["PYTHONPATH"] = os.pathsep.join([str(FOR_SCRIPTS), *paths])
+    if "PYTHON_EXEC" in found:
+        found["PARALLAB_PYTHON_EXEC"] = found["PYTHON_EXEC"]
+    found |= {
+        "PYTHONUNBUFFERED": "1",
+        "PARALLAB_RUN_ID": str(run_id),
+        "PARALLAB_RUN_FOLDER": str(run_folder),
+        "TRACKIO_DIR": str(run_folder / "trackio"),
+        "TRACKIO_STORAGE_MODE": "jsonl",
+        "PYTHON_EXEC": str(RANK_LOG),
+        MARK: mark(me()),
+    }
+    if found.get("MASTER_ADDR", "localhost") in ("localhost", "127.0.0.1", "::1"):
+        found["MASTER_PORT"] = found["PET_MASTER_PORT"] = str(port)
+    if gpus is not None:
+        found |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
+    return found
+
+
+def _leave(environment: dict[str, str], prefix: Path) -> None:
+    """Leave a virtual environment, as its `deactivate` does."""
+    if sys.prefix == sys.base_prefix:
+        return
+    if environment.get("VIRTUAL_ENV") and Path(environment["VIRTUAL_ENV"]).resolve() == prefix.resolve():
+        del environment["VIRTUAL_ENV"]
+        environment.pop("VIRTUAL_ENV_PROMPT", None)
+    folders = environment.get("PATH", os.defpath).split(os.pathsep)
+    own = (prefix / "bin").resolve()
+    environment["PATH"] = os.pathsep.join(each for each in folders if not each or Path(each).resolve() != own)
+
+
+def _enter(environment: dict[str, str], python: Path) -> None:
+    """Enter the environment of an interpreter, as its `activate` does."""
+    prefix = python.expanduser().absolute().parent.parent
+    environment["PATH"] = os.pathsep.join([str(prefix / "bin"), environment.get("PATH", os.defpath)])
+    environment.pop("PYTHONHOME", None)
+    environment.pop("VIRTUAL_ENV", None)
+    if (prefix / "pyvenv.cfg").exists():
+        environment["VIRTUAL_ENV"] = str(prefix)
+    elif (prefix / "conda-meta").exists():
+        environment["CONDA_PREFIX"] = str(prefix)
+
+
+def _free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _with_port(command: Command, argv: Sequence[str], port: int) -> list[str]:
+    """Return a command's words with its own port: two runs of it must not meet at one."""
+    found = list(argv)
+    if command.launcher not in ("torchrun", "accelerate"):
+        return found
+    end = found.index(command.argv[command.script_at], command.program_at + 1)
+    names = [each.partition("=")[0].replace("_", "-") for each in found[:end]]
+    if _is_several(found[:end], names):
+        return found
+    for at, name in enumerate(names):
+        if name in PORTS:
+            option, equals, text = found[at].partition("=")
+            text = text if equals else found[at + 1]
+            new = f"{text.partition(':')[0]}:{port}" if "rdzv" in name else str(port)
+            found[at if equals else at + 1] = f"{option}={new}" if equals else new
+    if command.launcher == "accelerate" and "--main-process-port" not in names:
+        found[command.options_at : command.options_at] = ["--main_process_port", str(port)]
+    return found
+
+
+def _is_several(words: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether a launcher's options name several nodes, which have to agree on a port."""
+    for at, name in enumerate(names):
+        if name in ("--nnodes", "--num-machines"):
+            value = words[at].partition("=")[2] if "=" in words[at] else words[min(at + 1, len(words) - 1)]
+            return value not in ("1", "1:1")
+    return False
+
+
+def _program(word: str, folder: Path, environment: Mapping[str, str]) -> str:
+    """Return the path of a program; raises RunFailed if there is none."""
+    if "/" in word:
+        path = folder / Path(word).expanduser()
+        if path.is_dir() or not path.exists():
+            raise RunFailed(f"The program {word} doesn't exist. Correct the command, or name another interpreter.")
+        if not os.access(path, os.X_OK):
+            raise RunFailed(
+                f"The program {word} is not executable. Run `chmod +x {path}`, or start it with its interpreter, such "
+                f"as `python {word}`."
+            )
+        return str(path)
+    if found := shutil.which(word, path=environment.get("PATH", os.defpath)):
+        return found
+    raise RunFailed(
+        f"The program '{word}' is not in the PATH of the runner ({environment.get('PATH', os.defpath)}). Write its "
+        "whole path in the command, name the interpreter, or start the runner where it is found."
+    )
+
+
+def _interpreter(argv: Sequence[str], program: str, folder: Path, environment: Mapping[str, str]) -> str:
+    """Return the path of the interpreter that a program is or that its first line names; empty if neither."""
+    if _PYTHON.fullmatch(Path(argv[0]).name) or _PYTHON.fullmatch(Path(program).name):
+        return program
+    try:
+        with Path(program).open("rb") as file:
+            words = file.readline(4_000).removeprefix(b"#!").decode(errors="replace").split()
+            if file.tell() and words and Path(words[0]).name in ("sh", "bash"):  # pip's way out of long paths
+                words = [file.readline(4_000).decode(errors="replace").replace("'''exec'", "").split('"')[1]]
+    except (OSError, IndexError):
+        return ""
+    if words and Path(words[0]).name == "env":
+        words = [shutil.which(words[-1], path=environment.get("PATH")) or ""]
+    return words[0] if words and _PYTHON.fullmatch(Path(words[0]).name) else ""
+
+
+# ---- The processes while they run ----------------------------------------------------------------------------------
+
+PIDS = "pids"
+"""File of the run's folder with the pids of its processes, until all that they recorded is stored."""
+TRIM_S = 0.1
+"""Interval in which logs are kept short: a script may print a gigabyte in a second."""
+RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK")
+
+
+def known_pids(folder: Path) -> set[int]:
+    """Return the pids of all processes of a command that were ever seen; empty once all it recorded is stored."""
+    with suppress(OSError, ValueError):
+        return {*map(int, (folder / PIDS).read_text().split())}
+    return set()
+
+
+@dataclass
+class CommandProcess:
+    """A command's processes, from its start on. To be used by the thread that starts it."""
+
+    start: Start
+    folder: Path
+    """The run's folder."""
+    log_name: str
+    """Name of the log of its first process, without `.log`."""
+    ended_at: float | None = field(default=None, init=False)
+    """The time (monotonic, s) at which its first process ended."""
+    orphans: dict[int, int] = field(default_factory=dict, init=False)
+    """Exit codes of adopted processes, by pid."""
+    _beside: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    live: list[int] = field(default_factory=list, init=False)
+    """The processes of the last look."""
+    pids: set[int] = field(default_factory=set, init=False)
+    """All processes of it that were ever seen."""
+    _ranks: dict[int, tuple[float, int]] = field(default_factory=dict, init=False)
+    """Rank of a process, with the time at which it was created, by pid."""
+
+    @property
+    def logs(self) -> Path:
+        """Folder of its logs."""
+        return self.folder / "logs"
+
+    def begin(self) -> None:
+        """Start it; raises RunFailed if the system refuses."""
+        adopt_orphans()
+        parent = os.getpid()
+        log = os.open(self.logs / f"{self.log_name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self._process = subprocess.Popen(
+                self.start.argv,
+                executable=self.start.program,
+                cwd=self.start.folder,
+                env=dict(self.start.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                process_group=0,  # `kill 0` in a script is meant for its own processes
+                umask=GIVEN,
+                preexec_fn=lambda: die_with_parent(parent),
+            )
+        except OSError as error:
+            raise RunFailed(_refusal(self.start, error)) from error
+        finally:
+            os.close(log)
+        self.pid = self._process.pid
+        self._keep({self.pid})
+        self._ended = threading.Event()
+        threading.Thread(target=self._watch, name="command", daemon=True).start()
+
+    def _watch(self) -> None:
+        """Note when the first process ends, and keep the logs short until then."""
+        descriptor = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
+        while True:
+            if descriptor is None:
+                time.sleep(0.01)
+                has_ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+            else:
+                has_ended = bool(select.select([descriptor], [], [], TRIM_S)[0])
+            if has_ended:
+                self.ended_at = time.monotonic()
+                self._ended.set()
+                return
+            for path in self.logs.glob("*.log"):
+                with suppress(OSError):
+                    trim(path)
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Return the exit code of the first process, minus the signal that killed it; None if it still runs."""
+        return self._process.wait() if self._ended.wait(timeout_s) else None
+
+    def tree(self) -> list[psutil.Process]:
+        """Return all its live processes, daemons included; those that have ended are reaped."""
+        found: list[psutil.Process] = []
+        others = {self._beside.pid} if self._beside else set()
+        for process in psutil.Process().children(recursive=True):  # parents come before their children
+            with suppress(psutil.Error):
+                parent = process.ppid()
+                if process.pid in others or parent in others:
+                    others.add(process.pid)
+                elif process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+                elif process.pid != self.pid and parent == os.getpid():
+                    self._reap(process.pid)
+        self.live = [process.pid for process in found]
+        self._keep({*self.live} - self.pids)
+        return found
+
+    def _keep(self, pids: set[int]) -> None:
+        """Keep pids for those who look at the run after this process: files name the process that wrote them."""
+        if pids:
+            self.pids |= pids
+            with suppress(OSError), (self.folder / PIDS).open("a") as file:
+                file.write("".join(f"{pid}\n" for pid in sorted(pids)))
+
+    def forget(self) -> None:
+        """Remove what was kept for those who look at the run after this process: all is stored."""
+        (self.folder / PIDS).unlink(missing_ok=True)
+
+    def _reap(self, pid: int) -> None:
+        """Reap an adopted process."""
+        with suppress(ChildProcessError):
+            reaped, status = os.waitpid(pid, os.WNOHANG)
+            if reaped:
+                self.orphans[pid] = os.waitstatus_to_exitcode(status)
+
+    def ranks(self) -> dict[int, list[int]]:
+        """Return the pids of each rank's process tree, the rank's own first, by rank; empty if none has a rank."""
+        found: dict[int, list[int]] = {}
+        for process in self.tree():  # a rank comes before its own children, which have its environment
+            with suppress(psutil.Error):
+                if (rank := self._rank_of(process)) is not None:
+                    found.setdefault(rank, []).append(process.pid)
+        return dict(sorted(found.items()))
+
+    def _rank_of(self, process: psutil.Process) -> int | None:
+        made = process.create_time()
+        if (known := self._ranks.get(process.pid)) and known[0] == made:
+            return known[1]
+        if process.pid == self.pid:
+            return None
+        texts = (variable_of(process.pid, name) for name in RANK_VARIABLES if name not in os.environ)
+        if not (text := next((text for text in texts if text.isdecimal()), "")):
+            return None
+        self._ranks[process.pid] = made, int(text)
+        return int(text)
+
+    def end(self, grace_s: float, kill_s: float = 3.0) -> list[str]:
+        """End all its processes: first its first one and its ranks, then the rest; return names and pids of those that
+        are left, which no signal ends.
+        """
+        leaders = {self.pid, *(pids[0] for pids in self.ranks().values())}
+        _signal([each for each in self.tree() if each.pid in leaders], signal.SIGTERM)
+        self._until_gone(grace_s)
+        deadline = time.monotonic() + kill_s
+        while (left := self.tree()) and time.monotonic() < deadline:
+            _signal(left, signal.SIGKILL)
+            self._until_gone(0.2)
+        return _named(left)
+
+    def end_rest(self, grace_s: float = 1.0, kill_s: float = 3.0) -> tuple[list[str], list[str]]:
+        """End what is left after the first process has ended; return names and pids of those that were left, and of
+        those that no signal ended.
+        """
+        if not (left := self.tree()):
+            return [], []
+        names = _named(left)
+        _signal(left, signal.SIGTERM)
+        self._until_gone(grace_s)
+        return names, self.end(0.0, kill_s) if self.tree() else []
+
+    def _until_gone(self, within_s: float) -> None:
+        deadline = time.monotonic() + within_s
+        while self.tree() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    # ---- A program of ours that runs beside it ---------------------------------------------------------------------
+
+    def look_beside(self, argv: Sequence[str], asked: str) -> None:
+        """Start a program that gets `asked` and prints what it finds, as JSON."""
+        with suppress(OSError):  # the run goes on without it
+            self._beside = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            assert self._beside.stdin
+            self._beside.stdin.write(asked.encode())
+            self._beside.stdin.close()
+
+    def found_beside(self, within_s: float | None = None) -> dict[str, Any]:
+        """Return what that program found, once; empty while it runs. After `within_s` it is killed."""
+        program = self._beside
+        if program is None or (within_s is None and program.poll() is None):
+            return {}
+        try:
+            program.wait(within_s)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            program.wait()
+        self._beside = None
+        assert program.stdout
+        with program.stdout, suppress(ValueError):
+            return dict(json.load(program.stdout))
+        return {}
+
+
+def _signal(processes: Sequence[psutil.Process], number: int) -> None:
+    for process in processes:
+        with suppress(psutil.Error):
+            process.send_signal(number)
+
+
+def _named(processes: Sequence[psutil.Process]) -> list[str]:
+    """Return processes as `sleep (pid 7)`."""
+    found = []
+    for process in processes:
+        try:
+            found.append(f"{process.name()} (pid {process.pid})")
+        except psutil.Error:
+            found.append(f"pid {process.pid}")
+    return found
+
+
+def _refusal(start: Start, error: OSError) -> str:
+    """Return why the system did not start a program, with the cure."""
+    cure = {
+        "ENOEXEC": "Its first line must name its interpreter, such as #!/bin/sh.",
+        "ENOENT": "The interpreter that its first line names doesn't exist: reinstall it, or name another interpreter.",
+        "EACCES": "Allow the runner's user to execute it.",
+        "E2BIG": "Its words are too long: write them into a file that the script reads.",
+        "ENOMEM": "Free memory on the machine, and launch the run again.",
+        "EAGAIN": "The user has too many processes (ulimit -u): end some, and launch the run again.",
+    }.get(errno.errorcode.get(error.errno or 0, ""), "Correct the command, and launch it again.")
+    return f"The program {start.program} could not be started: {error.strerror}. {cure}"

@@ -1,0 +1,324 @@
+"""One run of a command in its worker: from its start to a status with its cause. Torch-free."""
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from engine.errors import RankFailed
+from engine.home import Home
+from engine.recorder import Point
+from engine.runtime.command import snapshot
+from engine.runtime.command.cause import cause_of, rank_exits, tail
+from engine.runtime.command.process import CommandProcess, Start, known_pids, prepared
+from engine.runtime.command.sources.readings import Reading
+from engine.runtime.command.sources.sources import Sources
+from engine.runtime.usage import Disturbance, Telemetry
+from engine.runtime.worker.progress_writer import HEARTBEAT_S, ProgressWriter
+from engine.runtime.worker.session import Execution, disturbance_of
+from engine.runtime.worker.sink import Sink, StopRequested, StopSwitch, retry_while_busy
+from engine.script.command import Command
+from engine.store import Store
+from engine.store.records import RankBatch, RankRow, RankState, Run
+from engine.store.timestamps import now
+from engine.store.worker_writes import StoreSink
+from engine.system.out_of_memory import kernel_kills
+from engine.system.processes import describe_exit
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 2.5
+"""Seconds that a command has to exit after SIGTERM; the runner kills the worker `STOP_DEADLINE_S` after it."""
+LAST_S = 10.0
+"""Seconds after the end of a command for which its code and its interpreter are still looked at."""
+LOOK_S = 0.05
+"""Interval of looks for a request to stop."""
+
+
+def execution_of(store: Store, run: Run, folder: Path, began: float, switch: StopSwitch) -> "CommandExecution":
+    """Return the execution of a run with a command."""
+    assert run.command is not None
+    sink = StoreSink(store.db, run.id)
+    return CommandExecution(run.command, run.config, run.id, folder, run.gpus, sink, switch, disturbance_of(run), began)
+
+
+@dataclass
+class CommandExecution(Execution):
+    """A run of a command; `progress` is there once it has started."""
+
+    command: Command
+    values: Mapping[str, Any]
+    """The values of its fields."""
+    run_id: int
+    folder: Path
+    """The run's folder."""
+    gpus: Sequence[int | str] | None
+    """The GPUs that it sees; None leaves that to its environment."""
+    sink: Sink
+    switch: StopSwitch
+    disturbance: Disturbance
+    began: float
+    progress: "CommandProgress | None" = None
+
+    def run(self) -> None:
+        """Run the command; raises RunFailed where it can't start, RankFailed where it fails, StopRequested."""
+        if self.switch.is_requested():
+            raise StopRequested("The run was asked to stop.")
+        logs = self.folder / "logs"
+        logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        start = prepared(self.command, self.values, self.run_id, self.folder, self.gpus)
+        first = "launcher" if self.command.launcher == "torchrun" else "script"
+        process, kills = CommandProcess(start, self.folder, first), kernel_kills()
+        since, zero = time.time(), time.monotonic()
+        process.begin()
+        sources = Sources(self.folder, start.folder, since=since, pids=lambda: process.pids)
+        self.progress = progress = CommandProgress(self, process, sources)
+        ended: int | None = None
+        try:
+            progress.begin(zero)
+            self.disturbance.begin([process.pid])
+            self._note(start, process)
+            ended = self._until_ended(process, progress)
+        finally:
+            self._finish(process, progress, ended)
+        if ended:
+            raise self._failure(process, progress, ended, kills)
+
+    @property
+    def execution_time_s(self) -> float | None:
+        """Return how long the command ran; None if it did not start."""
+        return self.progress.execution_time_s if self.progress else None
+
+    def _note(self, start: Start, process: CommandProcess) -> None:
+        """Record what runs, and have its code looked at beside it."""
+        log.info("%s (pid %d) in %s", " ".join(start.argv), process.pid, start.folder)
+        self.sink.log_file(process.log_name, f"logs/{process.log_name}.log")
+        names = [*self.command.environment, *(each.name for each in self.command.fields if each.style == "environment")]
+        about = {"argv": list(start.argv), "folder": str(start.folder), "environment": sorted(set(names))}
+        self.sink.note("command", about)
+        asked = {
+            "folder": str(start.folder),
+            "run_folder": str(self.folder),
+            "interpreter": start.interpreter,
+            "environment": dict(start.environment),
+        }
+        process.look_beside([sys.executable, "-I", str(snapshot.__file__)], json.dumps(asked))
+
+    def _until_ended(self, process: CommandProcess, progress: "CommandProgress") -> int:
+        """Return the command's exit code, minus the signal that killed it."""
+        due = time.monotonic()
+        while (code := process.wait(0.0 if progress.sources.behind else LOOK_S)) is None:
+            if self.switch.is_requested():
+                raise StopRequested("The run was asked to stop.")
+            if progress.sources.behind or time.monotonic() >= due:
+                progress.write()
+                due = time.monotonic() + HEARTBEAT_S
+            self._note_found(process)
+        return code
+
+    def _note_found(self, process: CommandProcess, within_s: float | None = None) -> None:
+        for name, value in process.found_beside(within_s).items():
+            self.sink.note(name, value)
+
+    def afterwards(self) -> None:
+        """Record what is still looked at: nobody waits for it."""
+        if self.progress:
+            self._note_found(self.progress.process, 0.0 if self.switch.requested else LAST_S)
+
+    def _finish(self, process: CommandProcess, progress: "CommandProgress", code: int | None) -> None:
+        """End what is left of the command, and store the rest of what it recorded; on every exit path."""
+        if code is None:
+            left = process.end(GRACE_S)
+        else:
+            names, left = process.end_rest()
+            if names:
+                sentence = f"The command ended and left processes behind, which were ended: {', '.join(names)}."
+                log.info("%s", sentence)
+                self.sink.event("processes ended", sentence)
+        if left:
+            self.sink.event("process outlived kill", f"These are still running: {', '.join(left)}.")
+        progress.end(code)
+        while progress.sources.behind:
+            progress.write()
+        progress.write(final=True)
+        process.forget()
+        for sentence in progress.sources.left_out:
+            log.warning("%s", sentence)
+
+    def _failure(
+        self, process: CommandProcess, progress: "CommandProgress", code: int, kills: int | None
+    ) -> RankFailed:
+        """Return the failure, with the last lines of the rank that failed first."""
+        exits = rank_exits(tail(process.logs / f"{process.log_name}.log", 40_000))
+        role, pid, how = process.log_name, process.pid, code
+        if exits and exits[0].rank in progress.seen:
+            role, pid, how = progress.seen[exits[0].rank].role, exits[0].pid, exits[0].code
+        words = tail(process.logs / f"{role}.log") or tail(process.logs / f"{process.log_name}.log")
+        number = f"{role} (pid {pid})"
+        sentence = f"{number[0].upper()}{number[1:]} {describe_exit(how)}.{cause_of(words, how, process.start, kills)}"
+        return RankFailed(role, sentence, words)
+
+
+@dataclass
+class SeenRank:
+    """One rank of a command, or the command itself if it has no ranks."""
+
+    rank: int
+    role: str
+    pid: int
+    device: str
+    state: RankState = "running"
+    exit_code: int | None = None
+    last_step: int | None = None
+    heard_at: str | None = None
+    memory_mb: float | None = None
+    cpu_percent: float | None = None
+
+    def row(self) -> RankRow:
+        """Return the rank as stored."""
+        return RankRow(
+            self.rank,
+            self.role,
+            self.pid,
+            self.device,
+            self.state,
+            self.last_step,
+            self.heard_at,
+            self.exit_code,
+            self.memory_mb,
+            self.cpu_percent,
+        )
+
+
+class CommandProgress(ProgressWriter):
+    """The progress of a command, from its sources and its processes."""
+
+    def __init__(self, run: CommandExecution, process: CommandProcess, sources: Sources) -> None:
+        super().__init__(run.folder, run.began, run.sink, run.disturbance, Telemetry([]))
+        self.process, self.sources = process, sources
+        self.device = "cuda" if run.gpus else "cpu"
+        self.seen: dict[int, SeenRank] = {}
+        self.logged: set[str] = {process.log_name}
+        self.phases: dict[int | None, dict[str, float]] = {}
+        if not process.start.is_spread:
+            self._see(0, process.log_name, process.pid)
+
+    def _see(self, rank: int, role: str, pid: int) -> None:
+        known = self.seen.get(rank)
+        if known is None or known.role != role:
+            self.seen[rank] = SeenRank(rank, role, pid, self.device, last_step=known.last_step if known else None)
+        else:
+            known.pid = pid
+        if role not in self.logged:
+            self.sink.log_file(role, f"logs/{role}.log")
+            self.logged.add(role)
+
+    def look(self) -> None:
+        """Find the ranks and their processes."""
+        ranks = self.process.ranks()
+        for rank, pids in ranks.items():
+            self._see(rank, f"rank {rank}", pids[0])
+        every = self.process.live
+        self.disturbance.include(every)
+        trees = {pids[0]: pids for pids in ranks.values()}
+        if not ranks and (alone := self.seen.get(0)):
+            trees = {alone.pid: every}
+        self.telemetry.follow(trees)
+
+    def collect(self, final: bool) -> tuple[list[RankBatch], list[Point]]:
+        """Return new readings, those of ranks as batches."""
+        if self.telemetry.due() and not final:
+            self.look()
+        by_rank, at = _by_rank(self.sources.poll(final)), now()
+        for rank, points in by_rank.items():
+            if seen := self.seen.get(rank or 0):
+                seen.last_step = max(seen.last_step or 0, *(point.step for point in points))
+                seen.heard_at = at
+        phases, self.phases = self.phases, self.sources.phases
+        changed = {rank: each for rank, each in self.phases.items() if each != phases.get(rank)}
+        ranks = sorted({rank or 0 for rank in changed} | {rank for rank in by_rank if rank is not None})
+        batches = [
+            RankBatch(
+                rank,
+                by_rank.get(rank, ()),
+                {**(changed.get(None, {}) if rank == 0 else {}), **changed.get(rank, {})},
+                last_step=self.seen[rank].last_step if rank in self.seen else None,
+            )
+            for rank in ranks
+        ]
+        return batches, by_rank.get(None, [])
+
+    def rows(self) -> list[RankRow]:
+        """Return the ranks as they are stored."""
+        return [each.row() for each in self.seen.values()]
+
+    def totals(self) -> tuple[int, int, str]:
+        """Return how far the script says it is."""
+        return self.sources.progress
+
+    def note_use(self) -> None:
+        """Take each rank's use of the machine, of its whole process tree."""
+        for each in self.seen.values():
+            each.memory_mb, each.cpu_percent = self.telemetry.of(each.pid)
+
+    def note_stored(self, batches: Sequence[RankBatch], final: bool) -> None:
+        """Do nothing: a script keeps its checkpoints itself."""
+
+    @property
+    def log_names(self) -> Sequence[str]:
+        """Return only the worker's own: the others are kept short all the time."""
+        return ("worker",)
+
+    def end(self, code: int | None) -> None:
+        """Note how the ranks ended; None if the command was ended."""
+        if self.zero is not None:
+            self.execution_time_s = (self.process.ended_at or time.monotonic()) - self.zero
+        if not self.seen:
+            self._see(0, self.process.log_name, self.process.pid)
+        exits = {
+            each.rank: each.code
+            for each in rank_exits(tail(self.process.logs / f"{self.process.log_name}.log", 40_000))
+        }
+        for each in self.seen.values():
+            is_first = each.pid == self.process.pid
+            each.exit_code = code if is_first or code == 0 else exits.get(each.rank, self.process.orphans.get(each.pid))
+            each.state = "ended" if each.exit_code is None else "failed" if each.exit_code else "done"
+
+
+# ---- The rest of a run whose worker is gone ------------------------------------------------------------------------
+
+
+def store_rest(home: Home, run: Run) -> None:
+    """Store what the sources of a run hold and the store does not, as its worker was killed before it had read it."""
+    folder = home.run_folder(run.id)
+    if run.command is None or run.started_at is None or not (pids := known_pids(folder)):
+        return
+    since = datetime.fromisoformat(run.started_at).timestamp()
+    sources = Sources(folder, Path(run.command.folder), since=since, pids=lambda: pids)
+    with Store.open(home) as store:
+        stored = store.read.details.summaries(run.id)
+        sources.skip({(each.metric, each.rank): each.count + each.nonfinite for each in stored})
+        while True:
+            _store(store, run.id, sources.poll())
+            if not sources.behind:
+                break
+        _store(store, run.id, sources.poll(final=True))
+
+
+def _store(store: Store, run_id: int, readings: Iterable[Reading]) -> None:
+    by_rank = _by_rank(readings)
+    if by_rank:
+        batches = [RankBatch(rank, points) for rank, points in by_rank.items() if rank is not None]
+        retry_while_busy(lambda: store.worker.write(run_id, batches, by_rank.get(None, ())))
+
+
+def _by_rank(readings: Iterable[Reading]) -> dict[int | None, list[Point]]:
+    found: dict[int | None, list[Point]] = {}
+    for rank, _, point in readings:
+        found.setdefault(rank, []).append(point)
+    return found
