@@ -9,7 +9,7 @@ from engine.access.confusables import visible
 from engine.cluster.targets import machine_for
 from engine.errors import ConfigError, EngineError, NoCheckpoint, UnknownName, WrongStatus
 from engine.home import Home
-from engine.registry import definition, is_registered
+from engine.registry import definition
 from engine.store import Launch, Reader, Run, Store
 from engine.store.launches import LaunchKey
 from engine.store.runs.commands import checked_name
@@ -25,7 +25,6 @@ def launch(home: Home, asked: Launch, *, timeout_s: float = PAGE_TIMEOUT_S, once
 
     Raises UnknownName, ConfigError, DeviceError if it can't run on this machine, StoreBusy.
     """
-    check_name(asked)
     config = definition(asked).config.check(asked.config)
     checked = replace(
         asked,
@@ -38,13 +37,6 @@ def launch(home: Home, asked: Launch, *, timeout_s: float = PAGE_TIMEOUT_S, once
     )
     with Store.open(home, timeout_s=timeout_s) as store:
         return store.runs.add(checked, once)
-
-
-def check_name(asked: Launch) -> None:
-    """Raise ConfigError for a command whose runs would be called as an experiment of Parallab is."""
-    if asked.command and is_registered(asked.experiment):
-        sentence = f"'{asked.experiment}' is an experiment of Parallab, so no run of a command can be called so."
-        raise ConfigError.of("command", f"{sentence} Rename the script, or save the command as a recipe.")
 
 
 def kept_preset(asked: Launch, values: Mapping[str, Any], but: Collection[str] = ()) -> str | None:

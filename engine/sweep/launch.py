@@ -7,7 +7,7 @@ from engine.cluster.targets import machine_for
 from engine.config import MOST_SEED
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.launch import PAGE_TIMEOUT_S, check_name, kept_preset, owner_of
+from engine.launch import PAGE_TIMEOUT_S, kept_preset, owner_of
 from engine.registry import definition
 from engine.store import Launch, Store, SweepLaunch
 from engine.store.runs.commands import NAME_LENGTH, checked_name
@@ -22,7 +22,6 @@ def launch_sweep(home: Home, asked: SweepLaunch, *, timeout_s: float = PAGE_TIME
     With `timing`, the runner adds runs of each combination to the `seeds` ones until its median time is known. Raises
     what `plan` raises, DeviceError for a run that could never run here, StoreBusy if the store is locked.
     """
-    check_name(asked.shared)
     asked = with_seeds(asked)
     shared = replace(asked.shared, owner=owner_of(asked.shared.owner), name=checked_name(asked.shared.name))
     if asked.stop_after is not None and asked.stop_after < 1:

@@ -12,14 +12,17 @@ from dataclasses import astuple, fields, replace
 from itertools import islice
 from typing import Any
 
-from engine.errors import ImportRefused, StoreDamaged
+from engine.errors import ConfigError, ImportRefused, StoreDamaged
+from engine.registry import is_registered
+from engine.store.connection import WriteConnection
 from engine.store.curves.ingest import Arrival
-from engine.store.imports.bundle_tables import NO_LONGER, ArrivingSweeps, TableRows, columns_of
+from engine.store.imports.bundle_tables import COMMAND, NO_LONGER, ArrivingSweeps, TableRows, columns_of
 from engine.store.runs.commands import RunChanges
 from engine.store.runs.origins import Origin
 from engine.store.runs.rows import APPENDED
 from engine.store.schema.config_text import keep_whole, listed
 from engine.store.schema.minmax_buckets import rebuild
+from engine.store.scripts import keep_command
 from engine.store.store import Store
 from engine.store.timestamps import now
 from engine.trace.layout import LATEST_NS
@@ -93,7 +96,7 @@ def admit(
         keys = {"id": ids.__getitem__, "parent_id": lambda old: ids.get(old), "sweep_id": sweeps.here}
         for part in filter(None, [sweep_rows, *parts]):
             with refusing(f"table '{part.table}'"):
-                part = _known(connection, _owned(part, owner))
+                part = _with_commands(here.db, _known(connection, _owned(part, owner)))
                 if part.table == "sweeps":
                     sweeps.hold(part)
                 else:
@@ -127,12 +130,41 @@ def _write_hidden(
 def _known(connection: sqlite3.Connection, part: TableRows) -> TableRows:
     """Return a part without the columns that are ignored; raises ImportRefused for an unknown column."""
     part = _without(part, NO_LONGER.get(part.table, ()))
-    if unknown := set(part.columns) - set(columns_of(connection, part.table)):
+    more = {COMMAND} if part.table in ("runs", "sweeps") else set()
+    if unknown := set(part.columns) - set(columns_of(connection, part.table)) - more:
         raise ImportRefused(
             f"The file was made by a newer version of Parallab: its table '{part.table}' has a column "
             f"'{min(unknown)}'. Update Parallab."
         )
     return part
+
+
+def _with_commands(db: WriteConnection, part: TableRows) -> TableRows:
+    """Return rows of runs or sweeps with the numbers here of their commands; raises ImportRefused for an invalid one,
+    and for one in the name of an experiment.
+    """
+    if COMMAND not in part.columns:
+        return part
+    from engine.script.foreign import foreign_command  # pydantic, which an import of other runs doesn't need
+
+    at, at_name = part.columns.index(COMMAND), part.columns.index("experiment")
+    numbers: dict[str, int | None] = {}
+
+    def number_of(row: Sequence[Any]) -> int | None:
+        if (spec := row[at]) is None:
+            return None
+        if is_registered(row[at_name]):
+            raise ImportRefused(f"The file was edited: it gives the experiment {row[at_name]} a command.")
+        if spec not in numbers:
+            try:
+                numbers[spec] = keep_command(db, foreign_command(spec))
+            except ConfigError as error:
+                raise ImportRefused(f"{error} Export it again.") from error
+        return numbers[spec]
+
+    columns = (*part.columns[:at], "command_id", *part.columns[at + 1 :])
+    rows = ([*row[:at], number_of(row), *row[at + 1 :]] for row in part.rows)
+    return TableRows(part.table, columns, rows)
 
 
 def owner_here(store: Store, origins: Mapping[int, Origin]) -> str | None:

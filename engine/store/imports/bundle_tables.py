@@ -22,7 +22,7 @@ TABLES = (
 _LEFT_OUT = {
     "runs": (
         *("pinned_by", "version", "place", "priority", "held_by", "gpu_ids", "max_retries", "end_when_hung"),
-        *("target", "nodes", "uid", "resumed_uid"),
+        *("target", "nodes", "uid", "resumed_uid", "command_id"),
         *("worker_boot_id", "worker_pid", "worker_started_ticks", "worker_pid_namespace"),
         *("data_folder", "heartbeat_at", "last_point_id", "begun_uptime_s"),
     ),
@@ -37,8 +37,17 @@ SWEEP = (
     *("draw", "figure", "timing", "equal_work", "fingerprint"),
 )
 """Columns of a sweep in a bundle; not whether it is paused, because exported runs have ended."""
+COMMAND = "command"
+"""A column of runs and sweeps that a bundle only has if one of them is of a command: its spec, as its number is another
+one in each store.
+"""
 NO_LONGER = {"runs": ("pinned_by",)}
 """Columns of older bundles that are ignored."""
+_WRITTEN = {
+    "config": "coalesce((SELECT long_configs.config FROM long_configs WHERE run_id = id), config)",
+    COMMAND: "(SELECT spec FROM commands WHERE commands.id = command_id)",
+}
+"""Columns that are written as an expression of a row."""
 _OF_POINTS = "metric_id IN (SELECT id FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)))"
 _ORDER = {
     **dict.fromkeys(("spans", "events", "machine_metrics", "trace_chunks", "runs", "metrics"), "id"),
@@ -66,20 +75,19 @@ def columns_of(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
 def parts_of(reader: Reader, run_ids: Sequence[int]) -> Iterator[TableRows]:
     """Yield the tables with the rows of some runs, within the reader's snapshot."""
     chosen = json.dumps(list(run_ids))
-    yield TableRows("sweeps", SWEEP, _sweeps(reader, chosen))
+    has_commands = reader.db.exists(
+        "SELECT 1 FROM runs WHERE command_id IS NOT NULL AND id IN (SELECT value FROM json_each(?))", [chosen]
+    )
+    more = (COMMAND,) if has_commands else ()
+    yield TableRows("sweeps", (*SWEEP, *more), _sweeps(reader, chosen, more))
     for table in TABLES[1:]:
-        columns = columns_of(reader.db.connection, table)
+        columns = (*columns_of(reader.db.connection, table), *(more if table == "runs" else ()))
         within = (
             _OF_POINTS
             if table == "points"
             else f"{'id' if table == 'runs' else 'run_id'} IN (SELECT value FROM json_each(?))"
         )
-        wanted = ", ".join(
-            "coalesce((SELECT long_configs.config FROM long_configs WHERE run_id = id), config)"
-            if name == "config"
-            else name
-            for name in columns
-        )
+        wanted = ", ".join(_WRITTEN.get(name, name) if table == "runs" else name for name in columns)
         cursor = reader.db.connection.cursor()
         cursor.row_factory = None
         order = _ORDER.get(table, "run_id")
@@ -88,21 +96,21 @@ def parts_of(reader: Reader, run_ids: Sequence[int]) -> Iterator[TableRows]:
         )
 
 
-def _sweeps(reader: Reader, run_ids: str) -> Iterator[Sequence[Any]]:
+def _sweeps(reader: Reader, run_ids: str, more: Sequence[str]) -> Iterator[Sequence[Any]]:
     """Yield the sweeps of some runs (ids as JSON), each with its fingerprint."""
     sql = (
-        "SELECT * FROM sweeps WHERE id IN (SELECT sweep_id FROM runs WHERE id IN (SELECT value FROM json_each(?))) "
-        "ORDER BY id"
+        f"SELECT *, {_WRITTEN[COMMAND]} AS command FROM sweeps "
+        "WHERE id IN (SELECT sweep_id FROM runs WHERE id IN (SELECT value FROM json_each(?))) ORDER BY id"
     )
     for row in reader.db.rows(sql, [run_ids]):
-        yield [fingerprint_of_sweep(row) if name == "fingerprint" else row[name] for name in SWEEP]
+        yield [fingerprint_of_sweep(row) if name == "fingerprint" else row[name] for name in (*SWEEP, *more)]
 
 
 # ------------------------------------------------------------------------------------------------------------------
 # Import of sweeps: create a new sweep, or add the runs to the existing one and extend its grid by their values.
 
-_MADE = [name for name in SWEEP if name != "id"]
-_LATER: dict[str, Any] = {"timing": "", "equal_work": ""}
+_MADE = [*(name for name in SWEEP if name != "id"), "command_id"]
+_LATER: dict[str, Any] = {"timing": "", "equal_work": "", "command_id": None}
 """Values of columns that older bundles lack."""
 _INSERT = f"INSERT INTO sweeps ({', '.join(_MADE)}) VALUES ({', '.join('?' * len(_MADE))})"
 

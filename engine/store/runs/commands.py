@@ -8,6 +8,7 @@ from engine.access.confusables import visible
 from engine.errors import ConfigError, WrongStatus
 from engine.home import named_data
 from engine.launch_options import PRIORITIES
+from engine.registry import is_registered
 from engine.seeding import SEEDING
 from engine.store.access.authorization import Authorization, command, storable
 from engine.store.access.quotas import QuotaChecks
@@ -181,6 +182,9 @@ class RunChanges:
         if any(each.terms.priority == PRIORITIES[-1] for each in launches):
             self._authorization.check("prefer", owner, "", [])
         if any(each.command for each in launches):
+            if is_registered(name := launches[0].experiment):
+                sentence = f"'{name}' is an experiment of Parallab, so no run of a command can be called so."
+                raise ConfigError.of("command", f"{sentence} Rename the script, or save the command as a recipe.")
             self._authorization.check("run commands", owner, "", [])
         self._quota_checks.require(owner, [each.demand for each in launches], wanted_s)
 

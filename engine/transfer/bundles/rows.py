@@ -104,7 +104,7 @@ LONGEST: dict[str, int] = {
 LONGEST_TEXT = 20_000
 """Maximum length of other texts, except JSON objects and error details (`error`)."""
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-_JSON_OBJECTS = ("config", "environment", "grid")
+_JSON_OBJECTS = ("config", "environment", "grid", "command")
 
 
 class DigestWriter:

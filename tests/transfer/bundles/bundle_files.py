@@ -16,6 +16,7 @@ from engine.transfer.import_child import import_path
 OF_ITS_STORE = {
     "id",
     "version",
+    "command_id",
     "cores",
     "gpus",
     "worker",
