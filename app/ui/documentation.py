@@ -59,6 +59,9 @@ WORDS = {
 }
 """Words under which people look for a page, though its text may say them otherwise."""
 LONGEST = 160
+FILLERS = re.compile("an?|and|are|can|do|does|for|has|have|how|i|in|is|it|my|of|on|or|the|to|with")
+"""Words of a question that say nothing about its page."""
+ENDINGS = re.compile(r"(?<=\w{4})(?:ings?|ed|es|s)$")
 SENTENCE_END = re.compile(r"(?<=[.?!;])\s+|\n\n|\n(?=\s*(?:[-|]|\d+\.) ?)")
 """Also the ends of list items and table rows."""
 
@@ -109,23 +112,46 @@ def guide(experiment: str, words: str = "Guide") -> Markup:
 
 def search(words: Sequence[str]) -> list[Section]:
     """Return the parts of pages in which all words occur: those with the words in the page's title, then in the
-    heading, then in one sentence; of each page one. One of the words must have three letters.
+    heading, then in one sentence; of each page one. If no title or heading has all, then the pages whose titles have
+    most of them. One of the words must have three letters.
     """
+    words = telling(words)
     if max(map(len, words), default=0) < 3:
         return []
     found: dict[str, tuple[int, Section]] = {}
+    partly: list[tuple[int, Section]] = []
     for part in _sections():
-        about = f"{part.title} {'' if part.heading else WORDS.get(part.page, '')}"
+        about = f"{part.title} {'' if part.heading else _keywords(part.page)}"
         headed = f"{about} {part.heading}"
         texts = ((0, about), (1, headed), *((2, f"{headed} {sentence}") for sentence in SENTENCE_END.split(part.text)))
-        rank = next((rank for rank, text in texts if _has_all(words, text)), None)
+        rank = next((rank for rank, text in texts if count_of(words, text) == len(words)), None)
         if rank is not None and (part.page not in found or rank < found[part.page][0]):
             found[part.page] = rank, part
-    return [part for _, part in sorted(found.values(), key=lambda each: each[0])]
+        if not part.heading and is_most(count := count_of(words, about), words):
+            partly.append((-count, part))
+    best = sorted(found.values(), key=lambda each: each[0])
+    if not best or best[0][0] == 2:
+        best += sorted((each for each in partly if each[1].page not in found), key=lambda each: each[0])
+    return [part for _, part in best]
 
 
-def _has_all(words: Sequence[str], text: str) -> bool:
-    return all(re.search(rf"\b{re.escape(word)}", text, re.I) for word in words)
+def telling(words: Sequence[str]) -> list[str]:
+    """Return the words without articles and the like, and without the endings of plurals and verbs."""
+    return [ENDINGS.sub("", word) for word in words if not FILLERS.fullmatch(word)]
+
+
+def count_of(words: Sequence[str], text: str) -> int:
+    """Return how many of the words begin a word of the text."""
+    return sum(re.search(rf"\b{re.escape(word)}", text, re.I) is not None for word in words)
+
+
+def is_most(count: int, words: Sequence[str]) -> bool:
+    """Return whether a text with `count` of the words may be meant."""
+    return count > 0 and 2 * count >= len(words)
+
+
+def _keywords(page: str) -> str:
+    return f"{WORDS.get(page, '')} {f'guide {page}' if page.startswith(GUIDES) else ''}"
 
 
 @cache

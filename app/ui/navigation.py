@@ -30,8 +30,10 @@ TITLES = {
 
 
 def offered(standing: PersonStanding, *, has_account: bool) -> dict[str, list[str]]:
-    """Return the pages that the navigation shows to this person, by section."""
-    hidden = set() if has_account else {"account", "people"}
+    """Return the pages that the navigation shows to this person, by section. *People* also explains how to create the
+    first account.
+    """
+    hidden = set() if has_account else {"account"}
     if not standing.may("add person"):
         hidden.add("people")
     return {section: [page for page in pages if page not in hidden] for section, pages in SECTIONS.items()}

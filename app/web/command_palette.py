@@ -1,7 +1,7 @@
 """The search of the command palette: pages, runs, sweeps, duels, experiments, saved views, terms, help."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -13,7 +13,7 @@ from app.core.assets import at
 from app.core.caches import NEVER_STORE
 from app.core.formatting import ago
 from app.core.visitor import Visitor
-from app.ui.documentation import beginning, search
+from app.ui.documentation import beginning, count_of, is_most, search, telling
 from app.ui.html import TERMS
 from app.ui.navigation import TITLES, offered
 from app.ui.run_state import outcome
@@ -24,16 +24,25 @@ from engine.registry import experiments
 from engine.store import Reader
 from engine.store.records import RunRow
 
-LONGEST, MOST_RUNS, MOST_HELP, MOST_OTHERS, MOST_LOOKED_AT = 100, 8, 4, 6, 1_000
+LONGEST, MOST_RUNS, MOST_HELP, MOST_OTHERS, MOST_LOOKED_AT = 100, 8, 8, 6, 1_000
 RECENT = 5
 LINKED = {"sweep": "Sweeps", "docs": "Documentation", "docs?page=tour": "Tour"}
 """What the navigation does not show: titles by address."""
 ALSO = {
+    "home": "start overview dashboard recent",
+    "launch": "new start train experiments form",
+    "runs": "list history delete archive import mlflow tensorboard",
+    "sweep": "grid search hyperparameters seeds",
+    "compare": "curves charts plot",
+    "scaling": "speed-up efficiency",
+    "duel": "contest strategies",
     "museum": "fault exhibits",
-    "machine": "runner queue slots load",
-    "figures": "published reproduce",
-    "compare": "curves",
-    "people": "accounts roles audit",
+    "machine": "runner queue slots load cpu gpu cores memory disk space",
+    "figures": "published papers reproduce",
+    "people": "accounts users members students create add new password slips roles permissions quota audit log",
+    "notifications": "email slack webhook alerts",
+    "account": "own password token sign in out",
+    "docs": "help guides manual",
 }
 """Further words by which a page is found."""
 
@@ -49,7 +58,8 @@ class PaletteItem:
 
 
 def palette(request: Request) -> Response:
-    """Return what this person may open, at most a few items of each group, that contains every word of `q`.
+    """Return what this person may open, at most a few items of each group, that contains every word of `q`; of pages,
+    experiments and help otherwise what has most of the words.
 
     Without words, all pages and the newest runs.
     """
@@ -66,11 +76,16 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
     titles = {page: TITLES[page] for section in pages.values() for page in section} | LINKED
     if not words:
         yield from (_run_item("Recent runs", run) for run in reader.runs.find(archived=False, limit=RECENT))
-    yield from [
-        PaletteItem("Pages", title, "", at("/" if page == "home" else f"/{page}"))
-        for page, title in titles.items()
-        if _has_all(words, f"{title} {ALSO.get(page, '')}")
-    ]
+    yield from _best(
+        words,
+        (
+            (
+                f"{title} {ALSO.get(page, '')}",
+                PaletteItem("Pages", title, "", at("/" if page == "home" else f"/{page}")),
+            )
+            for page, title in titles.items()
+        ),
+    )
     if not words:
         return
     is_number = any(word.isdigit() for word in words)
@@ -88,11 +103,14 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
     ][:MOST_OTHERS]
     yield from () if is_number else runs
     if standing.may("launch"):
-        yield from [
-            PaletteItem("Experiments", f"Launch {each.title}", each.tagline, at(f"/launch?experiment={each.name}"))
+        forms = (
+            (
+                f"launch {each.title} {each.name} {each.tagline}",
+                PaletteItem("Experiments", f"Launch {each.title}", each.tagline, at(f"/launch?experiment={each.name}")),
+            )
             for each in experiments()
-            if _has_all(words, f"launch {each.title} {each.name} {each.tagline}")
-        ][:MOST_OTHERS]
+        )
+        yield from _best(words, forms)[:MOST_OTHERS]
     yield from [
         PaletteItem(
             "Saved views", view.name, f"{TITLES.get(view.page, '')} · {view.owner}", at(f"/{view.page}?{view.query}")
@@ -114,6 +132,14 @@ def _terms(words: Sequence[str]) -> dict[str, str]:
     return {term: meaning for term, meaning in TERMS.items() if _has_all(words, term)} or {
         term: meaning for term, meaning in TERMS.items() if _has_all(words, meaning)
     }
+
+
+def _best(words: Sequence[str], items: Iterable[tuple[str, PaletteItem]]) -> list[PaletteItem]:
+    """Return the items whose texts have all words; if there are none, those that have most of them, best first."""
+    sought = telling(words)
+    counts = [(count_of(sought, text), item) for text, item in items]
+    full = [item for count, item in counts if count == len(sought)]
+    return full or [item for count, item in sorted(counts, key=lambda each: -each[0]) if is_most(count, sought)]
 
 
 def _has_all(words: Sequence[str], text: str) -> bool:

@@ -9,6 +9,7 @@ from app.ui import documentation
 from app.ui.documentation import PAGE_GUIDES
 from app.ui.navigation import TITLES
 from engine.home import Home
+from engine.registry import experiments
 from engine.store import Store
 from engine.store.records import Status
 from tests.app.browsing import Client
@@ -37,6 +38,7 @@ def test_without_words_it_offers_the_newest_runs_and_every_page(lab: Lab) -> Non
     assert found["Pages"]["Home"] == "/"
     assert found["Pages"]["Compare"] == "/compare"
     assert "Account" not in found["Pages"]
+    assert found["Pages"]["People"] == "/people", "it explains how to create the first account"
 
 
 def test_runs_are_found_by_id_name_experiment_and_owner(lab: Lab, store: Store) -> None:
@@ -147,10 +149,29 @@ def test_a_sweep_comes_before_its_runs_and_runs_come_first_where_a_number_is_ask
         ("micro-batch", "experiments/pipeline"),
         ("why no lock", "experiments/hogwild"),
         ("why stale", "experiments/async_sgd"),
+        ("dppo guide", "experiments/dppo"),
+        ("hogwild guide", "experiments/hogwild"),
+        ("REINFORCE batching", "experiments/batched_reinforce"),
+        ("dppo cheatsheet", "experiments/dppo"),
+        ("how do I create users", "people"),
     ],
 )
 def test_what_a_newcomer_types_finds_the_help(lab: Lab, words: str, page: str) -> None:
     assert any(address.startswith(f"/docs?page={page}") for address in items(words)["Help"].values()), items(words)
+
+
+@pytest.mark.parametrize("words", ["people", "accounts", "users", "create account", "add students", "reset passwords"])
+def test_what_an_admin_types_offers_the_page_before_its_documentation(home: Home, words: str) -> None:
+    found = items(words)
+    assert found["Pages"]["People"] == "/people"
+    assert "Help" not in found or list(found).index("Pages") < list(found).index("Help")
+
+
+def test_guide_leads_to_the_guide_of_each_experiment_and_partial_matches_follow_whole_ones(home: Home) -> None:
+    guides = {f"/docs?page=experiments/{one.name}" for one in experiments()}
+    assert guides == set(items("guide")["Help"].values())
+    assert list(items("hogwild guide")["Help"].values()) == ["/docs?page=experiments/hogwild"]
+    assert items("hogwild nonsense")["Experiments"] == {"Launch Hogwild!": "/launch?experiment=hogwild"}
 
 
 def test_each_page_of_the_console_has_a_page_of_documentation() -> None:
