@@ -144,9 +144,9 @@ class _Folder:
             return
         for value in event.summary.value:
             about = value.metadata.plugin_data
-            number = _number(value, about.plugin_name)
+            number = scalar_of(value, about.plugin_name)
             if about.plugin_name == b"hparams":
-                self.config |= _config(about.content)
+                self.config |= hyperparameters_of(about.content)
                 if count := self._cut(ImportBudget()):  # as it grows
                     left_out[_OVER] += count
             elif isinstance(number, str):
@@ -154,7 +154,7 @@ class _Folder:
             elif not 0 <= event.wall_time < LATEST_S:
                 left_out["values without a valid time"] += 1
             else:
-                self.values.add(_text(value.tag) or "value", event.wall_time, event.step, number)
+                self.values.add(text_of(value.tag) or "value", event.wall_time, event.step, number)
 
     def join(self, summary: "_Folder") -> None:
         """Take the hyperparameters and the last values of a run's summary."""
@@ -191,14 +191,14 @@ class _Folder:
         )
 
 
-def _number(value: Any, plugin: bytes) -> float | str:
+def scalar_of(value: Any, plugin: bytes) -> float | str:
     """Return the scalar of a summary's value; of another value its kind, in words."""
     if value.HasField("simple_value"):
         return float(value.simple_value)
     if value.HasField("tensor") and plugin in (b"", b"scalars"):
         found = _scalar(value.tensor, is_marked=plugin == b"scalars")
-        return f"values of '{shown(_text(value.tag))}' ({found})" if isinstance(found, str) else found
-    kind = next((name for name in ("image", "histo", "audio") if value.HasField(name)), shown(_text(plugin)))
+        return f"values of '{shown(text_of(value.tag))}' ({found})" if isinstance(found, str) else found
+    kind = next((name for name in ("image", "histo", "audio") if value.HasField(name)), shown(text_of(plugin)))
     return f"values of kind {kind or 'unknown'}"
 
 
@@ -226,14 +226,14 @@ def _scalar(tensor: Any, *, is_marked: bool) -> float | str:
     return float(struct.unpack(f"<{kind}", content)[0] if content else sum(listed))
 
 
-def _config(content: bytes) -> dict[str, Any]:
+def hyperparameters_of(content: bytes) -> dict[str, Any]:
     """Return the hyperparameters of a session, empty without any."""
     try:
         entries = message("HParams").FromString(content).session_start_info.hparams
     except DecodeError:
         return {}
     return {
-        shortened(_text(entry.key), LONGEST_NAME): value
+        shortened(text_of(entry.key), LONGEST_NAME): value
         for entry in entries
         if (value := _setting(entry.value)) is not None
     }
@@ -241,7 +241,7 @@ def _config(content: bytes) -> dict[str, Any]:
 
 def _setting(value: Any) -> str | int | float | bool | None:
     if value.HasField("string_value"):
-        return _text(value.string_value)[:2_000]
+        return text_of(value.string_value)[:2_000]
     if value.HasField("bool_value"):
         return bool(value.bool_value)
     if not value.HasField("number_value") or not math.isfinite(number := value.number_value):
@@ -249,7 +249,7 @@ def _setting(value: Any) -> str | int | float | bool | None:
     return int(number) if number.is_integer() and abs(number) < 2**53 else float(number)  # it has no integers
 
 
-def _text(data: bytes) -> str:
+def text_of(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
 
@@ -278,14 +278,14 @@ def _table() -> list[int]:
     return found
 
 
-_TABLE = _table()
+CRC_TABLE = _table()
 
 
 def masked_checksum(data: bytes) -> int:
     """Return the masked CRC-32C of bytes, as the format defines it."""
     crc = 0xFFFFFFFF
     for byte in data:
-        crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+        crc = CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
     crc ^= 0xFFFFFFFF
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 

@@ -1,19 +1,26 @@
 """All sources of a script's measurements, read a little at a time while it runs."""
 
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from engine.recorder import Point
+from engine.runtime.command.sources.duplicates import Duplicates
+from engine.runtime.command.sources.event_files import EventFile, EventFolders
 from engine.runtime.command.sources.followed import Fragment, PrintedLog, Recorded
-from engine.runtime.command.sources.readings import Reading, Recognised, Stream, Value
+from engine.runtime.command.sources.readings import PRINTED, Reading, Recognised, Stream, Value
 from engine.transfer.import_bounds import LONGEST_METRIC, MOST_METRICS, shortened
 
 POLL_S = 0.04
 """Maximum seconds per poll, except for the final one."""
 MOST_READINGS = 20_000
-"""Per poll, except for the final one."""
+"""Per poll."""
+MEMORY = "sources.jsonl"
+"""File in the run's folder with the decisions of a reader: which files are the run's, and names."""
 
 
 class Sources:
@@ -35,10 +42,15 @@ class Sources:
         folders: Collection[Path] = (),
         trackio: Path | None = None,
     ) -> None:
-        self.run_folder, self.work_folder, self.since = run_folder, work_folder, since
-        self.folders, self._pids = folders, pids
+        self.run_folder, self.since = run_folder, since
         self._trackio = trackio or run_folder / "trackio"
         self._streams: dict[Path, Stream] = {}
+        self._logs: dict[Path, PrintedLog] = {}
+        self._duplicates = Duplicates()
+        self._renamed: dict[str, str] = {}
+        self._turn = 0
+        others = [*folders, *([work_folder] if work_folder else [])]
+        self._events = EventFolders(run_folder, others, since, pids, self._is_taken)
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._skip: dict[tuple[str, int | None], int] = {}
         self._over = 0
@@ -46,42 +58,41 @@ class Sources:
         """What is known of each metric, by name."""
         self.behind = False
         """Whether the last poll left bytes for the next one, which may follow at once."""
+        self._recall()
 
     def skip(self, counts: Mapping[tuple[str, int | None], int]) -> None:
         """Leave out the first points of metrics, as many as are stored: numbers by metric and rank."""
         self._skip = dict(counts)
 
     def poll(self, final: bool = False) -> list[Reading]:
-        """Return new readings. With `final`, after the script's end, everything that is left."""
+        """Return new readings, a bounded number. After the script's end call it with `final` until not `behind`."""
         deadline = time.perf_counter() + POLL_S
         found: list[Reading] = []
-        self._discover()
-        self.behind = False
-        for stream in [*self._streams.values()]:
+        self._discover(final)
+        streams: list[Stream] = [*self._streams.values(), *self._logs.values()]
+        first, self._turn, self.behind = self._turn % (len(streams) or 1), 0, False
+        for number, stream in enumerate(streams[first:] + streams[:first]):
             more = True
-            while more:
-                if not final and (time.perf_counter() > deadline or len(found) >= MOST_READINGS):
-                    self.behind = True
-                    return found
+            while more and not self.behind:
                 values, more = stream.read(time.time(), final)
-                found += self._readings(stream, values)
+                if isinstance(stream, PrintedLog):
+                    for value in values:
+                        self._duplicates.hold(value, stream.rank, time.time())
+                else:
+                    found += self._logged(stream, values)
+                if len(found) >= MOST_READINGS or (time.perf_counter() > deadline and not final):
+                    self.behind, self._turn = True, first + number + 1 if more else 0
+        found += self._printed(final and not self.behind)
         return found
 
     @property
     def progress(self) -> tuple[int, int, str]:
         """How far the run is: done, total, and the unit; zeros if the script does not say it."""
-        streams = sorted(self._streams.values(), key=lambda stream: stream.rank or 0)
-        for stream in streams:
+        for stream in sorted(self._streams.values(), key=lambda stream: stream.rank or 0):
             if isinstance(stream, Recorded) and stream.progress:
                 return *stream.progress, "steps"
-        return next(
-            (
-                stream.printed.progress
-                for stream in streams
-                if isinstance(stream, PrintedLog) and stream.printed.progress[1]
-            ),
-            (0, 0, ""),
-        )
+        logs = sorted(self._logs.values(), key=lambda log: log.rank or 0)
+        return next((log.printed.progress for log in logs if log.printed.progress[1]), (0, 0, ""))
 
     @property
     def phases(self) -> dict[int | None, dict[str, float]]:
@@ -95,41 +106,124 @@ class Sources:
         return found
 
     @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """Hyperparameters that event files hold."""
+        found: dict[str, Any] = {}
+        for stream in self._streams.values():
+            if isinstance(stream, EventFile):
+                found |= stream.hyperparameters
+        return found
+
+    @property
     def left_out(self) -> list[str]:
         """What was skipped and why, as sentences."""
         counts: dict[str, int] = {}
-        for stream in self._streams.values():
+        streams: list[Stream] = [*self._streams.values(), *self._logs.values()]
+        for stream in streams:
             for what, count in stream.left_out.items():
                 counts[what] = counts.get(what, 0) + count
         sentences = [f"Left out {count:,} {what}." for what, count in counts.items()]
+        sentences += [stream.note for stream in streams if isinstance(stream, EventFile) and stream.note]
         if self._over:
             sentences.append(f"Left out {self._over:,} values: a run has at most {MOST_METRICS:,} metrics.")
         return sentences
 
-    def _discover(self) -> None:
+    def _discover(self, final: bool) -> None:
         """Follow new files."""
         for path in sorted((self.run_folder / "logs").glob("*.log")):
-            if path not in self._streams and path.stem != "worker":
+            if path not in self._logs and path.stem != "worker":
                 word, _, number = path.stem.partition(" ")
-                self._streams[path] = PrintedLog(path, int(number) if word == "rank" and number.isdigit() else None)
+                self._logs[path] = PrintedLog(path, int(number) if word == "rank" and number.isdigit() else None)
         for path in sorted((self.run_folder / "recorded").glob("*.jsonl")):
             if path not in self._streams:
                 self._streams[path] = Recorded(path)
         for path in sorted(self._trackio.glob("**/inbox/*/*.jsonl")):
             if path not in self._streams:
                 self._streams[path] = Fragment(path, self._seen)
+        for path, rank, prefix in self._events.new(final):
+            self._streams[path] = EventFile(path, rank, prefix)
+            self._remember({"file": str(path), "rank": rank, "prefix": prefix})
 
-    def _readings(self, stream: Stream, values: list[Value]) -> Iterator[Reading]:
-        for name, step, value, at, unit, example in values:
-            short = name if len(name) <= LONGEST_METRIC else shortened(name, LONGEST_METRIC)
-            if (known := self.recognised.get(short)) is None:
-                if len(self.recognised) >= MOST_METRICS:
-                    self._over += 1
-                    continue
-                known = self.recognised[short] = Recognised(stream.source, example, unit)
-            known.count += 1
-            key = short, stream.rank
-            if self._skip.get(key, 0):
-                self._skip[key] -= 1
+    # ---- What was decided, for a reader after this one ---------------------------------------------------------------
+
+    @property
+    def _memory(self) -> Path:
+        return self.run_folder / MEMORY
+
+    def _remember(self, decision: dict[str, object]) -> None:
+        """Append a decision, before the points that depend on it are stored."""
+        with suppress(OSError), self._memory.open("a") as file:
+            file.write(json.dumps(decision) + "\n")
+
+    def _recall(self) -> None:
+        """Follow the files of a reader before this one, under the same names."""
+        for decision in _decisions(self._memory):
+            try:
+                if "file" in decision:
+                    path = Path(decision["file"])
+                    self._streams[path] = EventFile(path, decision["rank"], decision["prefix"])
+                    self._events.note(path)
+                elif "printed" in decision:
+                    self._duplicates.decisions[decision["printed"]] = decision["name"], decision["copy_of"]
+                else:
+                    self._renamed[decision["logged"]] = decision["name"]
+            except (KeyError, TypeError):
                 continue
-            yield Reading(stream.rank, stream.source, Point(short, step, value, max(0.0, at - self.since)))
+
+    def _is_taken(self, path: Path) -> bool:
+        """Return whether another run beside this one reads a file."""
+        others = (each for each in self.run_folder.parent.glob(f"*/{MEMORY}") if each != self._memory)
+        return any(decision.get("file") == str(path) for each in others for decision in _decisions(each))
+
+    # ---- Names -------------------------------------------------------------------------------------------------------
+
+    def _logged(self, stream: Stream, values: list[Value]) -> Iterator[Reading]:
+        """Yield logged values; one whose name a printed metric has taken with other values gets its source's."""
+        for value in values:
+            if (name := self._renamed.get(value.name)) is None:
+                name = value.name
+                if not stream.rank and name in self._duplicates.plain:
+                    name = f"{name} ({stream.source})"
+                    self._remember({"logged": value.name, "name": name})
+                self._renamed[value.name] = name
+            value = value if name == value.name else value._replace(name=name)
+            if self._logs:
+                self._duplicates.log(value, stream.rank)
+            yield from self._reading(stream.rank, stream.source, value)
+
+    def _printed(self, final: bool) -> Iterator[Reading]:
+        """Yield printed values that aren't copies of logged ones."""
+        before = len(self._duplicates.decisions)
+        found = [*self._duplicates.settled(time.time(), bool(self._streams), final)]
+        for key, (name, copy_of) in [*self._duplicates.decisions.items()][before:]:
+            self._remember({"printed": key, "name": name, "copy_of": copy_of})
+        for rank, value in found:
+            yield from self._reading(rank, PRINTED, value)
+        for name, copy_of in self._duplicates.copies().items():
+            known = self.recognised.setdefault(f"{name} (printed)", Recognised(PRINTED, ""))
+            known.same_as = copy_of
+
+    def _reading(self, rank: int | None, source: str, value: Value) -> Iterator[Reading]:
+        name, step, number, at, unit, example = value
+        short = name if len(name) <= LONGEST_METRIC else shortened(name, LONGEST_METRIC)
+        if (known := self.recognised.get(short)) is None:
+            if len(self.recognised) >= MOST_METRICS:
+                self._over += 1
+                return
+            known = self.recognised[short] = Recognised(source, example, unit)
+        known.count += 1
+        key = short, rank
+        if self._skip.get(key, 0):
+            self._skip[key] -= 1
+        elif abs(step) < 1 << 63:
+            yield Reading(rank, source, Point(short, step, number, max(0.0, at - self.since)))
+
+
+def _decisions(path: Path) -> list[dict[str, Any]]:
+    """Return what a reader decided; a line that a full disk cut is left out."""
+    found = []
+    with suppress(OSError):
+        for line in path.read_text(errors="replace").splitlines():
+            with suppress(ValueError):
+                found.append(json.loads(line))
+    return [each for each in found if isinstance(each, dict)]
