@@ -45,7 +45,7 @@ class Launcher(Protocol):
     """Interface between the runner and the machine of the workers."""
 
     def reserve(self, *, for_command: bool = False) -> ProcessIdentity:
-        """Return a waiting worker, starting one if needed; one for a run of a command is always new."""
+        """Return a waiting worker, starting one if needed; one for a run of a command loads no torch."""
 
     def submit(self, worker: ProcessIdentity, run_id: int) -> None:
         """Send the run to the reserved worker."""
@@ -94,9 +94,7 @@ class LocalLauncher:
         return bool(spare and spare.ready)
 
     def reserve(self, *, for_command: bool = False) -> ProcessIdentity:
-        """Return the spare, which may still be loading, or a new worker; for a run of a command, a new one that loads
-        no torch.
-        """
+        """Return the spare of that kind, which may still be loading, or a new worker."""
         if for_command:
             return self._reserve_for_command()
         spare = self._live_spare()
@@ -175,7 +173,8 @@ class LocalLauncher:
 
     def _started(self, module: str) -> _Spare | None:
         """Start a worker; None if it ended at once."""
-        with self._log.open("wb") as log:
+        self._log.write_bytes(b"")
+        with self._log.open("ab") as log:  # the other spare may still write to it
             process = subprocess.Popen(
                 [sys.executable, "-m", module, "--home", str(self._home.path)],
                 cwd=ROOT,
@@ -276,6 +275,8 @@ class Placement:
     machine: Machine
     gpus: Gpus
     idle: IdleCheck = field(init=False)
+    runs_commands: bool = False
+    """Whether it has started a run of a command."""
     _limits: Limits = NONE
     _complaint: str = ""
     _passed_at: float = 0.0
@@ -291,6 +292,7 @@ class Placement:
         started: list[Run] = []
         while chosen := self._choose([*holders, *started]):
             run, slots = chosen
+            self.runs_commands = self.runs_commands or run.command is not None
             worker = self.launcher.reserve(for_command=run.command is not None)
             if self.store.claims.claim(run.id, worker, slots.gpus, slots.cores):
                 self.launcher.submit(worker, run.id)

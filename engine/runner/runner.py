@@ -104,6 +104,8 @@ SAMPLE_S = 5.0
 SPARE_RETRY_S = 5.0
 SPARE_CORES = 2
 """Cores used by a spare while it loads: worker and fork server."""
+COMMAND_SPARE_S = 1.0
+"""Interval of looks for a spare for commands, which starts in a second and loads no torch."""
 SPARE_IDLE_S = 300.0
 """Time without a run after which the spare ends: torch takes most of the memory of an idle machine."""
 TAKE_S = 2.0
@@ -209,6 +211,7 @@ class Runner:
     leaving: bool = False
     beaten_at: float = 0.0
     spare_at: float = 0.0
+    command_spare_at: float = 0.0
     active_at: float = field(default_factory=time.monotonic)
     stopping: bool = False
     schedule: Schedule | None = None
@@ -295,18 +298,21 @@ class Runner:
     def _keep_spare(self, holders: list[Run]) -> None:
         """Prepare a spare if enough cores are free: on a run's cores it would distort the run's timings.
 
-        Minutes after the last run there is none; the next run starts its worker itself.
+        Minutes after the last run there is none; the next run starts its worker itself. After the first run of a
+        command there is one for the next of them.
         """
         if holders:
             self.active_at = time.monotonic()
         elif time.monotonic() - self.active_at > SPARE_IDLE_S:
             self.launcher.close()
             return
-        if time.monotonic() - self.spare_at < SPARE_RETRY_S or (
-            holders and free_cores(holders, self.machine) < SPARE_CORES
-        ):
-            return
         if any(run.status == "starting" or run.exclusive for run in holders):
             return
-        self.spare_at = time.monotonic()
+        at, free = time.monotonic(), free_cores(holders, self.machine)
+        if self.placement.runs_commands and free > 0 and at - self.command_spare_at >= COMMAND_SPARE_S:
+            self.command_spare_at = at
+            self.launcher.reserve(for_command=True)
+        if at - self.spare_at < SPARE_RETRY_S or (holders and free < SPARE_CORES):
+            return
+        self.spare_at = at
         self.launcher.reserve()

@@ -8,15 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
 import pynvml
 
-from engine.config import Config
 from engine.errors import ConfigError, DeviceError
 from engine.home import Home
 from engine.store.records import Demand
+
+if TYPE_CHECKING:
+    from engine.config import Config  # its schemas take a tenth of a second to load
 
 # ---- This machine's resources, and the demand of a config ----------------------------------------------------------
 # Torch-free: GPUs are read through NVML.
@@ -58,7 +60,7 @@ def machine() -> Machine:
     )
 
 
-def demand(config: Config, machine: Machine) -> Demand:
+def demand(config: "Config", machine: Machine) -> Demand:
     """Return a run's demand on this machine; raises DeviceError if the requested device is missing.
 
     Cores are capped at the machine's: more ranks than cores share them, as the launch page shows.
@@ -86,7 +88,7 @@ def demand(config: Config, machine: Machine) -> Demand:
     return Demand(min(cores, machine.cores), gpus, ranks, threads, listens_here)
 
 
-def _check_nodes(config: Config, nodes: int) -> None:
+def _check_nodes(config: "Config", nodes: int) -> None:
     """Raise ConfigError for a config whose ranks can't be spread over nodes."""
     why = config.why_one_node()
     if not why and len(config.roles) < nodes:

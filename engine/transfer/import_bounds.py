@@ -5,8 +5,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-import numpy as np
-
 from engine.errors import ImportRefused
 from engine.metrics import IMPORTED, METRICS
 from engine.recorder import Point
@@ -130,6 +128,8 @@ class Values:
         """Return the least and the greatest finite value of a metric; None without any."""
         if name not in self._names or not len(self):
             return None
+        import numpy as np  # a tenth of a second, which those who need only the limits don't spend
+
         values = np.frombuffer(self._values)[np.frombuffer(self._which, np.int32) == self._names[name]]
         values = values[np.isfinite(values)]
         return (float(values.min()), float(values.max())) if values.size else None

@@ -8,6 +8,7 @@ import pytest
 from engine.home import Home
 from engine.runner.run_supervisor import EXIT_DEADLINE_S, KILL_DEADLINE_S, MAX_STARTS
 from engine.runner.runner import SPARE_IDLE_S, Runner
+from engine.script.command import read_command
 from engine.store import Launch, Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
 from engine.system.machine import Gpu, Machine
@@ -216,3 +217,26 @@ def test_the_runner_backs_the_store_up_when_it_is_due(runner: Runner, queue: Cal
     runner.step()
     runner.schedule.wait()
     assert len(backups(runner.home)) == 1
+
+
+def test_a_run_of_a_command_gets_a_worker_without_torch_and_the_next_one_is_kept_ready(
+    runner: Runner, store: Store
+) -> None:
+    command = read_command("python train.py --lr 0.1")
+    asked: list[bool] = []
+
+    def reserve(*, for_command: bool = False) -> ProcessIdentity:
+        asked.append(for_command)
+        return PaperLauncher.reserve(paper(runner))
+
+    runner.launcher.reserve = reserve  # type: ignore[method-assign]
+    runner.step()
+    assert asked == [False], "no run of a command was seen: only the spare for runs of experiments is kept"
+    run_id = store.runs.add(Launch("train.py", {}, "ada", demand=Demand(1, 0, 1, 1), command=command))
+    runner.step()
+    assert asked == [False, True]
+    store.worker.begin(run_id, paper(runner).submitted[run_id], {})
+    store.claims.end(run_id, "finished", "Completed successfully")
+    runner.command_spare_at = 0.0
+    runner.step()
+    assert asked == [False, True, True]

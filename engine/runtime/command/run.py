@@ -111,13 +111,10 @@ class CommandExecution(Execution):
 
     def _until_ended(self, process: CommandProcess, progress: "CommandProgress") -> int:
         """Return the command's exit code, minus the signal that killed it."""
-        due = time.monotonic()
         while (code := process.wait(0.0 if progress.sources.behind else LOOK_S)) is None:
             if self.switch.is_requested():
                 raise StopRequested("The run was asked to stop.")
-            if progress.sources.behind or time.monotonic() >= due:
-                progress.write()
-                due = time.monotonic() + HEARTBEAT_S
+            progress.write_if_due()
             self._note_found(process)
         return code
 
@@ -143,8 +140,9 @@ class CommandExecution(Execution):
         if left:
             self.sink.event("process outlived kill", f"These are still running: {', '.join(left)}.")
         progress.end(code)
+        progress.write_if_due()
         while progress.sources.behind:
-            progress.write()
+            progress.write_if_due()
         progress.write(final=True)
         process.forget()
         for sentence in progress.sources.left_out:
@@ -205,6 +203,9 @@ class CommandProgress(ProgressWriter):
         self.seen: dict[int, SeenRank] = {}
         self.logged: set[str] = {process.log_name}
         self.phases: dict[int | None, dict[str, float]] = {}
+        self.readings: list[Reading] = []
+        """Readings that are not written yet."""
+        self.polled_at = 0.0
         if not process.start.is_spread:
             self._see(0, process.log_name, process.pid)
 
@@ -230,11 +231,20 @@ class CommandProgress(ProgressWriter):
             trees = {alone.pid: every}
         self.telemetry.follow(trees)
 
+    def write_if_due(self) -> None:
+        """Look for new readings each quarter of a second, and write what is new; each second write in any case."""
+        if self.sources.behind or time.monotonic() - self.polled_at >= HEARTBEAT_S:
+            self.readings += self.sources.poll()
+            self.polled_at = time.monotonic()
+            if self.readings or self.telemetry.due():
+                self.write()
+
     def collect(self, final: bool) -> tuple[list[RankBatch], list[Point]]:
         """Return new readings, those of ranks as batches."""
         if self.telemetry.due() and not final:
             self.look()
-        by_rank, at = _by_rank(self.sources.poll(final)), now()
+        readings, self.readings = [*self.readings, *(self.sources.poll(final) if final else ())], []
+        by_rank, at = _by_rank(readings), now()
         for rank, points in by_rank.items():
             if seen := self.seen.get(rank or 0):
                 seen.last_step = max(seen.last_step or 0, *(point.step for point in points))

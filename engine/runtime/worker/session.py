@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine import __version__
-from engine.analysis.result import ranked
 from engine.errors import EngineError, RankFailed, StoreGone
 from engine.home import DATA, Home
 from engine.runtime.usage import Disturbance
@@ -148,8 +147,11 @@ def carry_out(
         status, cause = "cancelled", stop_reason(now)  # it was to stop anyway, whatever happened to its ranks meanwhile
     if status == "failed":
         cause = told_of_replacement(cause)
-    if result := ranked(store.read.runs.some([run_id])[0]):
-        log.info("Result: %s", result.words)
+    if run.command is None:
+        from engine.analysis.result import ranked  # not needed by all, and slow to load
+
+        if result := ranked(store.read.runs.some([run_id])[0]):
+            log.info("Result: %s", result.words)
     took = execution.execution_time_s
     close_up_logs(folder / "logs")
     if status == "cancelled" and (runner := store.read.runner.process()) and lives(store.db.home, runner):
