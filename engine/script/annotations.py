@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from engine.script.field import Kind
-from engine.script.interpreter import UNKNOWN, Class, Function, Instance, Interpreter, Library, Made, Scope, is_constant
+from engine.script.interpreter import Interpreter, Scope
+from engine.script.values import UNKNOWN, Class, Function, Instance, Library, Made, is_constant
 from engine.script.words import Option, kind_of
 
 _LISTS = {"list", "List", "tuple", "Tuple", "Sequence", "set", "Set", "frozenset", "Iterable", "Collection"}

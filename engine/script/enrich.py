@@ -7,8 +7,8 @@ from pathlib import Path
 from engine.script.annotations import class_options
 from engine.script.command import Command, with_options
 from engine.script.configurations import HydraFiles, constant_options, yaml_options
-from engine.script.interpreter import Class
 from engine.script.parsers import Hydra, Lightning, ScriptParsers
+from engine.script.values import Class
 from engine.script.words import Option
 
 _SUBCOMMANDS = ("fit", "validate", "test", "predict")
@@ -70,10 +70,16 @@ def _form(command: Command, parsers: ScriptParsers, folder: Path) -> SourceForm:
     return SourceForm(options, why, parsers.kind)
 
 
-def _computed(name: str, count: int) -> str:
-    if count == 1:
-        return f"1 option of {name} is known only when the script runs."
-    return f"{count} options of {name} are known only when the script runs."
+def _computed(name: str, what: Sequence[str]) -> str:
+    """Return what is known only when a script runs, as a sentence."""
+    classes = list(dict.fromkeys(each for each in what if each))
+    count = sum(not each for each in what)
+    single = "1 option" if count == 1 else f"{count} options"
+    parts = [f"the options of {', '.join(classes)}"] if classes else []
+    parts += [f"{single} of {name}"] if count else []
+    verb = "is" if parts == [f"1 option of {name}"] else "are"
+    text = f"{' and '.join(parts)} {verb} known only when the script runs."
+    return text[0].upper() + text[1:]
 
 
 def _after(words: Sequence[str], *flags: str) -> str:
@@ -89,9 +95,14 @@ def _hydra(command: Command, parsers: ScriptParsers, hydra: Hydra) -> SourceForm
     words = command.argv[command.arguments_at :]
     name = _after(words, "--config-name", "-cn") or hydra.name
     given = _after(words, "--config-path", "-cp") or hydra.path
+    if given and given.endswith(".yaml") and not name:  # before Hydra 1.0
+        given, name = str(Path(given).parent), Path(given).stem
     folder = parsers.script.parent / (given or "")
     if given and given.startswith("pkg://"):
         folder = parsers.roots[-2].joinpath(*given.removeprefix("pkg://").split("."))
+    further = Path(command.folder) / _after(words, "--config-dir", "-cd")
+    if name and not (folder / f"{name.removesuffix('.yaml')}.yaml").is_file() and further.is_dir():
+        folder = further
     files = HydraFiles(folder, words)
     why = ""
     options: list[Option] = []

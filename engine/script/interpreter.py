@@ -7,154 +7,42 @@ are followed. All is bounded: steps, depth, modules and the size of values.
 
 import ast
 import operator
-import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from engine.script.values import (
+    CONSTANTS,
+    MOST_ITEMS,
+    UNKNOWN,
+    Class,
+    Function,
+    Instance,
+    Lazy,
+    Library,
+    Made,
+    Method,
+    Module,
+    Super,
+    computed,
+    is_constant,
+    method_of,
+)
 
 MOST_STEPS = 150_000
 MOST_SECONDS = 1.2
 _DEEPEST = 40
 _MOST_MODULES = 80
 _MOST_BYTES = 1_000_000
-_MOST_ITEMS = 500
-_MOST_VALUES = 5_000
-_LARGEST = 10**300
-_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.BitOr: operator.or_,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.Gt: operator.gt,
-    ast.LtE: operator.le,
-    ast.GtE: operator.ge,
-    ast.In: lambda left, right: left in right,
-    ast.NotIn: lambda left, right: left not in right,
-    ast.Is: lambda left, right: left is right,
-    ast.IsNot: lambda left, right: left is not right,
-}
-_CONSTANTS = (str, bytes, int, float, complex, bool, list, tuple, dict, set, type(None))
 _PURE: dict[str, Callable[..., Any]] = {
     **{
         each.__name__: each for each in (int, float, str, bool, list, tuple, dict, set, sorted, len, max, min, sum, abs)
     },
     **{each.__name__: each for each in (zip, enumerate, round, reversed)},
 }
-_METHODS = {"format", "join", "split", "keys", "items", "values", "copy", "upper", "lower", "get", "replace", "strip"}
-_CHANGES = {"append", "extend", "update", "setdefault", "pop", "insert", "add"}
-
-
-class Unknown:
-    """A value that only running the script would tell."""
-
-    def __repr__(self) -> str:
-        return "UNKNOWN"
-
-
-UNKNOWN = Unknown()
-
-
-@dataclass(frozen=True)
-class Library:
-    """Something of a library or of Python, by its dotted name."""
-
-    name: str
-
-
-@dataclass(eq=False)
-class Module:
-    """A file of the script's folder."""
-
-    path: Path
-    tree: ast.Module
-    text: str
-    names: dict[str, Any] = field(default_factory=dict)
-    is_entry: bool = False
-    state: str = "unread"
-
-
-@dataclass(frozen=True, eq=False)
-class Lazy:
-    """A module of the folder, or a name in it, that is followed once it is used."""
-
-    module: Path
-    name: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Function:
-    """A function, with the names around it; `decorators` are its decorators' values."""
-
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    module: Module
-    around: dict[str, Any]
-    decorators: tuple[Any, ...] = ()
-    instance: Any = None
-    owner: "Class | None" = None
-
-
-@dataclass(frozen=True, eq=False)
-class Class:
-    """A class, with its body's names."""
-
-    node: ast.ClassDef
-    module: Module
-    bases: tuple[Any, ...]
-    names: dict[str, Any]
-    decorators: tuple[Any, ...] = ()
-
-    def line(self) -> Iterator["Class | Library"]:
-        """Yield it and its bases, nearest first."""
-        yield self
-        for base in self.bases:
-            if isinstance(base, Class):
-                yield from base.line()
-            elif isinstance(base, Library):
-                yield base
-
-
-@dataclass(eq=False)
-class Instance:
-    """An object of a class of the folder; `of_library` is what the library's part of it is."""
-
-    cls: Class
-    names: dict[str, Any] = field(default_factory=dict)
-    of_library: Any = None
-
-
-@dataclass(frozen=True, eq=False)
-class Made:
-    """What a call of a library returned, with its arguments."""
-
-    name: str
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Method:
-    """A method of a value."""
-
-    of: Any
-    name: str
-
-
-@dataclass(frozen=True, eq=False)
-class Super:
-    """What `super()` returns in a method of a class."""
-
-    instance: Instance
-    owner: Class
 
 
 class Finished(Exception):
@@ -170,23 +58,6 @@ class _Leave(Exception):
     """A loop's round, or a block that raised, ends."""
 
 
-def is_constant(value: Any) -> bool:
-    """Return whether a value is a constant of moderate size, all the way down."""
-    left, size = [value], 0
-    while left:
-        each = left.pop()
-        size += 1 + (len(each) // 100 if isinstance(each, str | bytes) else 0)
-        if size > _MOST_VALUES or not isinstance(each, _CONSTANTS):
-            return False
-        if isinstance(each, list | tuple | set):
-            left.extend(each)
-        elif isinstance(each, dict):
-            left.extend([*each, *each.values()])
-        elif isinstance(each, int) and abs(each) > _LARGEST:
-            return False
-    return True
-
-
 class Interpreter:
     """Follows a script. `called` answers calls of libraries, `parts` attributes of what they returned."""
 
@@ -195,7 +66,7 @@ class Interpreter:
         self.roots = list(dict.fromkeys([script.parent, folder, folder / "src"]))
         self.modules: dict[Path, Module] = {}
         self.steps = self.depth = 0
-        self.until = time.monotonic() + MOST_SECONDS
+        self.until = time.thread_time() + MOST_SECONDS  # of this thread's own time, whatever else the machine does
         self.calls: dict[int, int] = {}
         self.is_cut = False
 
@@ -222,7 +93,8 @@ class Interpreter:
     def load(self, path: Path) -> Module:
         """Return a module, parsed."""
         if path not in self.modules:
-            if len(self.modules) >= _MOST_MODULES or path.stat().st_size > _MOST_BYTES:
+            is_late = time.thread_time() > self.until
+            if is_late or len(self.modules) >= _MOST_MODULES or path.stat().st_size > _MOST_BYTES:
                 raise OSError(f"{path.name} is too large, or one of too many")
             text = path.read_bytes().decode("utf-8-sig", errors="replace")
             self.modules[path] = Module(path, ast.parse(text, str(path)), text)
@@ -281,7 +153,7 @@ class Interpreter:
 
     def step(self) -> None:
         self.steps += 1
-        if self.steps > MOST_STEPS or (self.steps % 500 == 0 and time.monotonic() > self.until):
+        if self.steps > MOST_STEPS or (self.steps % 500 == 0 and time.thread_time() > self.until):
             self.is_cut = True
             raise Finished
 
@@ -317,7 +189,7 @@ class Interpreter:
 
     def _augassign(self, node: ast.AugAssign, scope: "Scope") -> None:
         before = self.value(node.target, scope)
-        self.bind(node.target, _computed(node.op, before, self.value(node.value, scope)), scope)
+        self.bind(node.target, computed(node.op, before, self.value(node.value, scope)), scope)
 
     def bind(self, target: ast.expr, value: Any, scope: "Scope") -> None:
         """Give a value to a name, an attribute, an item, or to several."""
@@ -331,7 +203,7 @@ class Interpreter:
                 scope.names[ast.unparse(target)] = value
         elif isinstance(target, ast.Subscript):
             of, key = self.value(target.value, scope), self.value(target.slice, scope)
-            if isinstance(of, dict) and isinstance(key, str | int) and len(of) < _MOST_ITEMS:
+            if isinstance(of, dict) and isinstance(key, str | int) and len(of) < MOST_ITEMS:
                 of[key] = value
         elif isinstance(target, ast.Tuple | ast.List):
             parts = list(value) if isinstance(value, list | tuple) and len(value) == len(target.elts) else None
@@ -451,6 +323,8 @@ class Interpreter:
         match of:
             case Library():
                 return Library(f"{of.name}.{name}")
+            case Module() if name == "__dict__":
+                return of.names
             case Module():
                 return self.resolved(of.names[name] if name in of.names else Lazy(of.path, name))
             case Instance() if name in of.names:
@@ -510,7 +384,7 @@ class Interpreter:
         return "".join(map(str, parts)) if all(map(is_constant, parts)) else UNKNOWN
 
     def _value_binop(self, node: ast.BinOp, scope: "Scope") -> Any:
-        return _computed(node.op, self.value(node.left, scope), self.value(node.right, scope))
+        return computed(node.op, self.value(node.left, scope), self.value(node.right, scope))
 
     def _value_unaryop(self, node: ast.UnaryOp, scope: "Scope") -> Any:
         value = self.value(node.operand, scope)
@@ -535,7 +409,7 @@ class Interpreter:
         values = [self.value(each, scope) for each in (node.left, *node.comparators)]
         if not all(map(is_constant, values)):
             return UNKNOWN
-        return all(_computed(op, *pair) is True for op, pair in zip(node.ops, pairwise(values), strict=True))
+        return all(computed(op, *pair) is True for op, pair in zip(node.ops, pairwise(values), strict=True))
 
     def _value_ifexp(self, node: ast.IfExp, scope: "Scope") -> Any:
         test = self.value(node.test, scope)
@@ -546,8 +420,11 @@ class Interpreter:
 
     def _value_subscript(self, node: ast.Subscript, scope: "Scope") -> Any:
         of = self.value(node.value, scope)
-        if isinstance(node.slice, ast.Slice) or not isinstance(of, dict | list | tuple | str):
+        if not isinstance(of, dict | list | tuple | str):
             return UNKNOWN
+        if isinstance(node.slice, ast.Slice):
+            bounds = (node.slice.lower, node.slice.upper, node.slice.step)
+            return of[slice(*(each and self.value(each, scope) for each in bounds))]
         return of[self.value(node.slice, scope)]
 
     def _value_listcomp(
@@ -588,7 +465,7 @@ class Interpreter:
         """Return the elements of a constant collection; None if they aren't known."""
         if isinstance(value, dict):
             return list(value)
-        if isinstance(value, list | tuple | set) and len(value) <= _MOST_ITEMS:
+        if isinstance(value, list | tuple | set) and len(value) <= MOST_ITEMS:
             return list(value)
         return None
 
@@ -622,7 +499,7 @@ class Interpreter:
             return self._library(function.name, args, kwargs, node, scope)
         if isinstance(function, Method):
             if is_constant(function.of) or isinstance(function.of, list | dict):
-                return _method(function.of, function.name, args, kwargs)
+                return method_of(function.of, function.name, args, kwargs)
             return self.method(function.of, function.name, args, kwargs, node)
         return UNKNOWN
 
@@ -630,7 +507,7 @@ class Interpreter:
         short = name.removeprefix("builtins.")
         if short in _PURE and all(map(is_constant, [*args, *kwargs.values()])):
             found = _PURE[short](*args, **kwargs)
-            return found if isinstance(found, _CONSTANTS) else list(found)
+            return found if isinstance(found, CONSTANTS) else list(found)
         if (known := self._of_python(short, args, scope)) is not None:
             return known
         found = self.called(name, args, kwargs, node, scope)
@@ -644,7 +521,7 @@ class Interpreter:
         """Return what a few functions of Python return; None for others."""
         match name, args:
             case "range", [int(), *_] if all(isinstance(each, int) for each in args):
-                return list(range(*args)[:_MOST_ITEMS])
+                return list(range(*args)[:MOST_ITEMS])
             case "type", [of] if is_constant(of):
                 return Library(f"builtins.{type(of).__name__}")
             case "isinstance", [of, kinds] if is_constant(of):
@@ -654,6 +531,8 @@ class Interpreter:
                     if isinstance(each, Library)
                 }
                 return bool(names & {f"builtins.{each.__name__}" for each in type(of).__mro__})
+            case "callable", [of]:
+                return isinstance(of, Function | Class | Library)
             case "getattr", [of, str() as attribute, *_]:
                 return self.attribute(self.resolved(of), attribute)
             case "super", _:
@@ -757,35 +636,3 @@ def _is_made_by(function: Function, decorator: str) -> bool:
 
 def _bound(function: Function, instance: Any, owner: Class) -> Function:
     return Function(function.node, function.module, function.around, function.decorators, instance, owner)
-
-
-def _computed(op: ast.operator | ast.cmpop, left: Any, right: Any) -> Any:
-    if not is_constant(left) or not is_constant(right):
-        if isinstance(op, ast.Add) and isinstance(left, list) and isinstance(right, list):
-            return left + right
-        return UNKNOWN
-    if type(op) is ast.Pow:
-        small = (
-            isinstance(left, int | float) and isinstance(right, int | float) and abs(right) <= 100 and abs(left) < 1e6
-        )
-        return left**right if small else UNKNOWN
-    if isinstance(op, ast.Mod) and isinstance(left, str) and re.search(r"%[^a-z%]*(\d{3}|\*)", left):
-        return UNKNOWN
-    if isinstance(op, ast.Mult) and (isinstance(left, str | list | tuple) or isinstance(right, str | list | tuple)):
-        size = left * len(right) if isinstance(left, int) else len(left) * right if isinstance(right, int) else 0
-        return left * right if size < _MOST_ITEMS else UNKNOWN
-    return _OPERATORS[type(op)](left, right) if type(op) in _OPERATORS else UNKNOWN
-
-
-def _method(of: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Return what a method of a constant returns."""
-    if not all(map(is_constant, [of, *args, *kwargs.values()])) and name not in _CHANGES:
-        return UNKNOWN
-    if isinstance(of, str) and name == "format" and re.search(r"\{[^}]*[:\[.]", of):
-        return UNKNOWN
-    if name in _CHANGES and isinstance(of, list | dict | set) and len(of) < _MOST_ITEMS:
-        return getattr(of, name)(*args, **kwargs)
-    if name not in _METHODS or not hasattr(of, name):
-        return UNKNOWN
-    found = getattr(of, name)(*args, **kwargs)
-    return found if isinstance(found, _CONSTANTS) else list(found)

@@ -127,7 +127,7 @@ def of_command_line(words: Any) -> bool:
 
 def parse_args(self: Any, args: Any = None, namespace: Any = None) -> Any:
     """Stop at a parse of the command line; other words are parsed as usual."""
-    # a parser that was completed before takes what its predecessor left over
+    # a parser that was prepared by another one gets the words that this one did not take
     if not of_command_line(args) and not OPTIONS:
         return PARSE_ARGS(self, args, namespace)
     add_parser(self)

@@ -2,27 +2,18 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from engine.script.annotations import class_options, comment, function_options
+from engine.script.declarations import argparse_option, click_option, known_help, typed
 from engine.script.field import Kind
-from engine.script.interpreter import (
-    UNKNOWN,
-    Class,
-    Finished,
-    Function,
-    Instance,
-    Interpreter,
-    Library,
-    Made,
-    Module,
-    Scope,
-    is_constant,
-)
-from engine.script.words import Option, kind_of, name_of
+from engine.script.interpreter import Finished, Interpreter, Scope
+from engine.script.values import UNKNOWN, Class, Function, Instance, Library, Made, Module, is_constant
+from engine.script.words import Option
 
 _PARSER = re.compile(r"(Arg|Argument|Option|HfArgument|Trl)s?Parser$|ArgumentParser$|(^|\.)Tap$")
 _FLAGS: dict[str, tuple[Kind, str]] = {
@@ -61,8 +52,8 @@ class Parser:
     options: list[Option] = field(default_factory=list)
     command: tuple[str, ...] = ()
     is_parsed: bool = False
-    computed: int = 0
-    """Number of options that only running the script would tell."""
+    computed: list[str] = field(default_factory=list)
+    """Options that are known only when the script runs: the class that declares them, "" for a single one."""
     groups: int = 0
     dialect: str = ""
 
@@ -181,10 +172,7 @@ class ScriptParsers(Interpreter):
         """Return what a call returns; that of a typer application parses the command line."""
         if isinstance(function, Made) and function.name == "typer.Typer":
             self._typer(function)
-        if isinstance(function, Class) and any(
-            isinstance(each, Library) and each.name.endswith("LightningCLI") for each in function.line()
-        ):
-            super().call(function, args, kwargs, node, scope)
+        if isinstance(function, Class) and any(_name(each) == "LightningCLI" for each in function.line()):
             return self._lightning(args, kwargs)
         return super().call(function, args, kwargs, node, scope)
 
@@ -202,11 +190,7 @@ class ScriptParsers(Interpreter):
             made.dialect = "huggingface"
             types = kwargs.get("dataclass_types", next(iter(args), ()))
             for each in types if isinstance(types, list | tuple) else [types]:
-                if isinstance(each, Class):
-                    group = each.node.name
-                    made.options.extend(replace(one, group=group) for one in class_options(each, "huggingface", self))
-                if not isinstance(each, Class) or any(isinstance(base, Library) for base in each.line()):
-                    made.computed += not isinstance(each, Class) or not _is_plain(each)
+                self._dataclass(made, each)
         if name.startswith("simple_parsing"):
             made.dialect = "simple_parsing"
         if name.startswith("jsonargparse"):
@@ -214,22 +198,29 @@ class ScriptParsers(Interpreter):
         self.parsers.append(made)
         return made
 
+    def _dataclass(self, parser: Parser, cls: Any) -> None:
+        """Add the options of a dataclass to a parser of Hugging Face; of a library's class only its name is known."""
+        if isinstance(cls, Class):
+            group = cls.node.name
+            parser.options.extend(replace(each, group=group) for each in class_options(cls, "huggingface", self))
+        for base in cls.line() if isinstance(cls, Class) else [cls]:
+            if base != Library("builtins.object") and not isinstance(base, Class):
+                parser.computed.append(_name(base) if isinstance(base, Library) else "")
+
     def _of_parser(
         self, of: Parser | ArgumentGroup, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.Call
     ) -> Any:
         parser, title = (of.parser, of.title) if isinstance(of, ArgumentGroup) else (of, "")
         match name:
             case "add_argument" | "add" | "add_arg" | "add_option":
-                self._argument(parser, title, args, kwargs)
+                self._argument(parser, title, args, {**kwargs, **known_help(node, kwargs)})
             case "add_argument_group":
                 said = kwargs.get("title", args[0] if args else "")
                 return ArgumentGroup(parser, said if isinstance(said, str) else "")
             case "add_mutually_exclusive_group":
                 return ArgumentGroup(parser, title)
             case "add_subparsers":
-                destination = kwargs.get("dest")
-                named = destination if isinstance(destination, str) else f"command{len(parser.command) or ''}"
-                parser.options.append(Option(named, action="command", command=parser.command))
+                parser.options.append(Option("command", action="command", command=parser.command))
                 return Subparsers(parser, len(parser.options) - 1)
             case "set_defaults":
                 for key, value in kwargs.items():
@@ -238,8 +229,6 @@ class ScriptParsers(Interpreter):
                 return self._parsed(parser, name, args, kwargs)
             case "add_arguments" | "add_dataclass_arguments" | "add_class_arguments" if args:
                 self._class_arguments(parser, args, kwargs)
-            case "add_argument_group_from" | "error" | "print_help":
-                pass
         return UNKNOWN
 
     def _parsed(self, parser: Parser, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -265,7 +254,7 @@ class ScriptParsers(Interpreter):
             else:
                 parser.options.extend(self.constructed(args[0], f"{destination}." if destination else ""))
         else:
-            parser.computed += 1
+            parser.computed.append(_name(args[0]) if isinstance(args[0], Library) else "")
 
     def constructed(self, cls: Class, prefix: str, dialect: str = "jsonargparse") -> Iterator[Option]:
         """Yield the options of a class's `__init__`, or of a dataclass."""
@@ -291,9 +280,9 @@ class ScriptParsers(Interpreter):
         if not flags and isinstance(kwargs.get("dest"), str):
             flags = [kwargs["dest"]]
         if not flags or len(flags) < len([each for each in args if not isinstance(each, Instance)]):
-            parser.computed += 1
+            parser.computed.append("")
             return
-        option = _argparse_option(flags, kwargs, title, parser.command)
+        option = argparse_option(flags, kwargs, title, parser.command)
         if option is not None:
             _add(parser.options, option)
 
@@ -310,7 +299,7 @@ class ScriptParsers(Interpreter):
             self.flags.options.append(
                 Option(named, (f"--{named}",), "str", default=default if isinstance(default, str) else None)
             )
-            self.flags.computed += 1
+            self.flags.computed.append("")
             return UNKNOWN
         element, action = _FLAGS.get(kind, ("str", ""))
         values = kwargs.get("enum_values", args[2] if kind == "enum" and len(args) > 2 else ())
@@ -334,34 +323,35 @@ class ScriptParsers(Interpreter):
         parser = Parser(is_parsed=True, dialect=dialect)
         self.parsers.append(parser)
         self.kind = name.split(".")[0]
-        if dialect == "fire":
-            self._fire(parser, wanted)
+        if dialect == "fire" or (dialect == "jsonargparse" and isinstance(wanted, dict)):
+            self._functions(parser, wanted, dialect)
         elif isinstance(wanted, Class):
             build = class_options if dialect in ("tyro", "simple_parsing", "draccus", "hydra") else None
             parser.options.extend(build(wanted, dialect, self) if build else self.constructed(wanted, "", dialect))
         elif isinstance(wanted, Function):
             parser.options.extend(function_options(wanted, dialect, self))
         else:
-            parser.computed += 1
+            parser.computed.append(_name(wanted) if isinstance(wanted, Library) else "")
         if dialect == "hydra":
             parser.options = [replace(each, style="assigned") for each in parser.options]
         raise Finished
 
-    def _fire(self, parser: Parser, wanted: Any) -> None:
+    def _functions(self, parser: Parser, wanted: Any, dialect: str) -> None:
         """Add the options of a function, or of each function of a class, dictionary or module as a subcommand."""
         if isinstance(wanted, Function):
-            parser.options.extend(function_options(wanted, "fire", self))
+            parser.options.extend(function_options(wanted, dialect, self))
             return
         if isinstance(wanted, Class):
-            parser.options.extend(self.constructed(wanted, "", "fire"))
+            parser.options.extend(self.constructed(wanted, "", dialect))
         names = wanted.names if isinstance(wanted, Class) else wanted if isinstance(wanted, dict) else None
         if names is None:
             entry = self.modules[self.script]
             names = {name: each for name, each in entry.names.items() if isinstance(each, Function)}
-        chosen = {name: each for name, each in names.items() if isinstance(each, Function) and name[0] != "_"}
+        known = {str(name): self.resolved(each) for name, each in names.items()}
+        chosen = {name: each for name, each in known.items() if isinstance(each, Function) and name[0] != "_"}
         parser.options.append(Option("command", action="command", subcommands=tuple(chosen)))
         for name, each in chosen.items():
-            parser.options.extend(replace(one, command=(name,)) for one in function_options(each, "fire", self))
+            parser.options.extend(replace(one, command=(name,)) for one in function_options(each, dialect, self))
 
     def _configurator(self, scope: Scope) -> Any:
         """Keep the constants so far: nanoGPT's configurator takes `--name=value` for each of them."""
@@ -433,7 +423,7 @@ class ScriptParsers(Interpreter):
         for decorator in function.decorators:
             made = decorator
             if isinstance(made, Made) and made.name.rsplit(".", 1)[-1] in ("option", "argument"):
-                option = _click_option(made)
+                option = click_option(made)
                 if option is not None:
                     yield option
 
@@ -469,21 +459,39 @@ class ScriptParsers(Interpreter):
             if self.flags.options:
                 self.parsers.append(self.flags)
         except (Finished, RecursionError):
-            return
+            pass
+        if not any(each.options for each in self.parsers):
+            self._scan(entry)
 
-    def found(self) -> tuple[list[Option], int]:
-        """Return the options of the parsers that parse the command line, and how many are computed."""
+    def _scan(self, entry: Module) -> None:
+        """Take each `add_argument` of the script as one of a single parser, where following it led to none."""
+        parser = Parser()
+        scope = Scope(entry, entry.names)
+        self.steps, self.until = 0, self.until + 0.5
+        with suppress(Finished, RecursionError):
+            for node in ast.walk(entry.tree):
+                if (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Attribute)
+                    and node.func.attr == "add_argument"
+                ):
+                    kwargs = {each.arg: self.value(each.value, scope) for each in node.keywords if each.arg}
+                    self._argument(parser, "", [self.value(each, scope) for each in node.args], kwargs)
+        self.parsers.append(parser)
+
+    def found(self) -> tuple[list[Option], list[str]]:
+        """Return the options of the parsers that parse the command line, and what is known only when it runs."""
         parsed = [each for each in self.parsers if each.is_parsed and not each.command] or self.parsers
         options: list[Option] = []
         for parser in parsed:
             for option in parser.options:
                 if not any(option is each for each in options):
                     _add(options, option)
-        return options, sum(each.computed for each in parsed)
+        return options, [each for parser in parsed for each in parser.computed]
 
 
-def _is_plain(cls: Class) -> bool:
-    return all(not isinstance(each, Library) or each.name == "builtins.object" for each in cls.line())
+def _name(kind: Class | Library) -> str:
+    return kind.node.name if isinstance(kind, Class) else kind.name.rsplit(".", 1)[-1]
 
 
 def _is_text(node: ast.expr) -> bool:
@@ -515,129 +523,6 @@ def _add(options: list[Option], option: Option) -> None:
     options.append(option)
 
 
-def _argparse_option(flags: list[str], kwargs: dict[str, Any], title: str, command: tuple[str, ...]) -> Option | None:
-    """Return the option that `add_argument` declares; None for help and version."""
-    is_positional = not flags[0].startswith("-")
-    destination = kwargs.get("dest")
-    long = next((each for each in flags if each.startswith("--")), flags[0])
-    name = destination if isinstance(destination, str) else name_of(long) if not is_positional else flags[0]
-    action = kwargs.get("action")
-    said = kwargs.get("help")
-    default = kwargs.get("default")
-    default = default if is_constant(default) else None
-    base = Option(
-        name,
-        () if is_positional else tuple(flags),
-        help=" ".join(said.split()).replace("%%", "%") if isinstance(said, str) else "",
-        group=title,
-        command=command,
-        required=kwargs.get("required") is True or (is_positional and kwargs.get("nargs") not in ("?", "*")),
-    )
-    if said == "==SUPPRESS==" or action in ("help", "version"):
-        return None
-    constant = kwargs.get("const")
-    match action:
-        case "store_true":
-            return replace(base, type="bool", action="on", default=bool(default))
-        case "store_false":
-            return replace(base, type="bool", action="off", default=True if default is None else bool(default))
-        case "store_const" | "append_const":
-            on = isinstance(constant, bool)
-            return replace(base, type="bool", action="on" if constant else "off", default=default) if on else None
-        case "count":
-            return replace(base, type="int", action="count", default=default or 0)
-        case Library() if action.name.endswith("BooleanOptionalAction"):
-            off = tuple(f"--no-{each[2:]}" for each in flags if each.startswith("--"))
-            return replace(base, type="bool", action="pair", off_flags=off, default=default)
-    return _valued(base, kwargs, default)
-
-
-def _valued(base: Option, kwargs: dict[str, Any], default: Any) -> Option:
-    """Return an option that takes values."""
-    kind, literals = _kind_of_type(kwargs.get("type"), default)
-    nargs = str(kwargs["nargs"]) if isinstance(kwargs.get("nargs"), str | int) else ""
-    nargs = "..." if nargs == "A..." or isinstance(kwargs.get("nargs"), Library) else nargs
-    choices = kwargs.get("choices")
-    choices = tuple(choices) if isinstance(choices, list | tuple | dict | set) and is_constant(choices) else ()
-    if kwargs.get("type") is None and choices and all(kind_of(each) == "str" for each in choices):
-        kind = "str"
-    action = "append" if kwargs.get("action") == "append" else "extend" if kwargs.get("action") == "extend" else "store"
-    is_list = nargs not in ("", "?") or action != "store"
-    constant = kwargs.get("const")
-    if nargs == "?" and isinstance(constant, bool) and kwargs.get("type") is None:
-        kind, default = "str", None if isinstance(default, bool) else default
-    return replace(
-        base,
-        type=kind,
-        action=action,  # type: ignore[arg-type]
-        nargs=nargs,
-        default=typed(default, kind, is_list),
-        choices=choices if kind != "bool" else (),
-        literals=literals,
-        constant=constant if is_constant(constant) else None,
-    )
-
-
-def _kind_of_type(kind: Any, default: Any) -> tuple[Kind, tuple[str, str]]:
-    """Return the type that a converter returns, and how it reads False and True."""
-    if isinstance(kind, Function):
-        return converter_kind(getattr(kind.node, "name", "<lambda>"), ast.unparse(kind.node), default)
-    name = kind.name.rsplit(".", 1)[-1] if isinstance(kind, Library | Made) else "" if kind is None else "unknown"
-    return converter_kind(name, "", default)
-
-
-def converter_kind(name: str, source: str, default: Any) -> tuple[Kind, tuple[str, str]]:
-    """Return the type that a converter of argparse returns, by its name and, if it is the script's own, its source;
-    without a converter the default's. Also how it reads False and True.
-    """
-    spelled, last, text = ("False", "True"), name.lower(), source.lower()
-    if not name:
-        inner = default[0] if isinstance(default, list | tuple) and default else default
-        known = inner is not None and not isinstance(inner, bool | list | tuple | dict)
-        return (kind_of(inner) if known else "str"), spelled
-    if last == "bool":
-        return "bool", ("", "True")  # bool("False") is True
-    is_truth = re.search(r"lower\(\).{0,20}(true|'yes'|'t'|\('|\[')", text) is not None
-    if "bool" in last or "strtobool" in text or is_truth:
-        return "bool", spelled
-    if last in ("int", "int32", "int64", "float", "float32"):
-        return ("int" if last.startswith("int") else "float"), spelled
-    if source:
-        returned = re.findall(r"(?:return|lambda \w+:) (int|float)\(", text)
-        if returned and "split" not in text:
-            return ("int" if returned[0] == "int" else "float"), spelled
-        if isinstance(default, int | float):
-            return kind_of(default), spelled
-    return "str", spelled
-
-
-def typed(default: Any, kind: Kind, is_list: bool) -> Any:
-    """Return a default as its type has it, as argparse converts text; None if that isn't known."""
-    if default is None:
-        return None
-    if is_list:
-        values: Iterable[Any] = default if isinstance(default, list | tuple | set) else [default]
-        return [typed(each, kind, False) for each in values]
-    if isinstance(default, dict | list | tuple | set | bytes):
-        return str(default) if default else None
-    try:
-        return _converted(default, kind)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _converted(default: Any, kind: Kind) -> Any:
-    match kind:
-        case "bool":
-            return default.lower() in ("true", "yes", "1", "t", "y") if isinstance(default, str) else bool(default)
-        case "str":
-            return default if isinstance(default, str) else None if isinstance(default, bool) else str(default)
-        case "float":
-            number = float(default)
-            return number if abs(number) < float("inf") else None
-    return int(default) if isinstance(default, str) or default == int(default) else default
-
-
 def _within(made: Made) -> Any:
     group = made.kwargs.get("within")
     return group.node if isinstance(group, Function) else None
@@ -647,67 +532,3 @@ def _command_name(made: Made, function: Function) -> str:
     named = made.kwargs.get("name", made.args[0] if made.args else None)
     own: str = function.node.name if not isinstance(function.node, ast.Lambda) else ""
     return named if isinstance(named, str) else re.sub(r"-(command|cmd|group)$", "", own.lower().replace("_", "-"))
-
-
-def _click_option(made: Made) -> Option | None:
-    """Return the option that a decorator of click declares."""
-    texts = [each for each in made.args if isinstance(each, str)]
-    flags = [each for each in texts if each.startswith("-")]
-    if not texts:
-        return None
-    explicit = next((each for each in texts if not each.startswith("-")), "")
-    on = [each.split("/")[0].strip() for each in flags]
-    off = [each.split("/")[1].strip() for each in flags if "/" in each]
-    longest = max(on, key=lambda each: len(each) - len(each.lstrip("-")), default="")
-    name = explicit or name_of(longest).lower()
-    default, kwargs = made.kwargs.get("default"), made.kwargs
-    default = default if is_constant(default) else None
-    said = kwargs.get("help")
-    is_argument = made.name.endswith("argument")
-    base = Option(
-        name.replace("-", "_"),
-        () if is_argument else tuple(on),
-        help=" ".join(said.split()) if isinstance(said, str) else "",
-        required=kwargs.get("required", is_argument and "default" not in kwargs) is True,
-    )
-    kind, choices = _click_type(kwargs.get("type"), default)
-    if (
-        off
-        or kwargs.get("is_flag") is True
-        or (kwargs.get("is_flag") is not False and isinstance(default, bool) and kwargs.get("type") is None)
-    ):
-        return replace(
-            base,
-            type="bool",
-            action="pair" if off else "off" if default is True and not off else "on",
-            off_flags=tuple(off),
-            default=bool(default),
-        )
-    if kwargs.get("count") is True:
-        return replace(base, type="int", action="count", default=default or 0)
-    is_multiple = kwargs.get("multiple") is True
-    number = kwargs.get("nargs", 1)
-    nargs = "*" if number == -1 else str(number) if isinstance(number, int) and number > 1 else ""
-    return replace(
-        base,
-        type=kind,
-        action="append" if is_multiple else "store",
-        nargs=nargs,
-        default=typed(default, kind, is_multiple or bool(nargs)),
-        choices=choices,
-    )
-
-
-def _click_type(kind: Any, default: Any) -> tuple[Kind, tuple[Any, ...]]:
-    if isinstance(kind, Made) and kind.name.endswith("Choice"):
-        values = kind.args[0] if kind.args else ()
-        return "str", tuple(values) if isinstance(values, list | tuple) and is_constant(values) else ()
-    if isinstance(kind, list | tuple) and is_constant(kind):
-        return "str", tuple(kind)
-    named = kind.name.rsplit(".", 1)[-1].lower() if isinstance(kind, Library | Made) else ""
-    kinds: tuple[Kind, ...] = ("int", "float", "bool")
-    for each in kinds:
-        if named.startswith(each):
-            return each, ()
-    inner = default[0] if isinstance(default, list | tuple) and default else default
-    return (kind_of(inner) if not named and inner is not None and not isinstance(inner, list) else "str"), ()

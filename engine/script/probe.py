@@ -23,9 +23,9 @@ import psutil
 
 from engine.script.command import Command, with_options
 from engine.script.configurations import flat, read_yaml, setting
+from engine.script.declarations import converter_kind, typed
 from engine.script.enrich import SourceForm, read_source
 from engine.script.field import Kind
-from engine.script.parsers import converter_kind, typed
 from engine.script.words import Option, kind_of, name_of
 
 LIMIT_S = 20
@@ -94,7 +94,7 @@ def interpreter(command: Command) -> list[str]:
     if re.fullmatch(r"python[\d.]*t?|pypy3?", name):
         return [program]
     found = shutil.which(program, path=_path(command))
-    beside = Path(found).resolve().with_name("python") if found else None  # torchrun stands beside its interpreter
+    beside = Path(found).resolve().with_name("python") if found else None
     return [str(beside)] if beside is not None and beside.is_file() else ["python"]
 
 

@@ -156,6 +156,30 @@ def test_a_parser_of_a_sibling_module_and_a_class(folder: Path) -> None:
     assert shown(read(folder, "python t.py --lr=1", files)) == {"lr": ("float", 1.0), "name": ("str", "x")}
 
 
+def test_choices_are_the_names_of_a_module_or_of_a_table(folder: Path) -> None:
+    files = {
+        "models.py": """
+            from torch import nn
+            class resnet18(nn.Module): ...
+            def resnet50(): ...
+            def _block(): ...
+            TABLE = {"b": resnet50, "a": resnet18}
+        """,
+        "t.py": """
+            import argparse, models, socket
+            NAMES = sorted(n for n in models.__dict__ if n.islower() and n[:1] != "_" and callable(models.__dict__[n]))
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--arch", choices=NAMES, help="one of " + ", ".join(NAMES))
+            parser.add_argument("--kind", choices=list(models.TABLE.keys()), help="on " + socket.gethostname() + "!")
+            args, rest = parser.parse_known_args()
+        """,
+    }
+    command = read(folder, "python t.py", files)
+    assert command.field("arch").choices == ("resnet18", "resnet50")
+    assert command.field("kind").choices == ("b", "a")
+    assert [each.help for each in command.fields] == ["one of resnet18, resnet50", "on …!"]
+
+
 TYRO = """
     from dataclasses import dataclass, field
     from typing import Literal, Optional
@@ -251,6 +275,10 @@ def test_huggingface_fire_and_absl(folder: Path) -> None:
     command = read(folder, "python h.py --name_or_path gpt2 --train --no_fast", {"h.py": script})
     assert shown(command) == {"name_or_path": ("str", "gpt2"), "train": ("bool", True), "fast": ("bool", False)}
     assert command.rendered({"train": False, "fast": True}).text == "python h.py --name_or_path gpt2 --train False"
+    library = script.replace("(Model,)", "(Model, TrainingArguments)").replace(" Hf", " TrainingArguments, Hf", 1)
+    command = read(folder, "python l.py --name_or_path gpt2 --learning_rate 1e-3", {"l.py": library})
+    assert command.why_not == "The options of TrainingArguments are known only when the script runs."
+    assert command.defaults() == {"name_or_path": "gpt2", "learning_rate": 1e-3, "fast": True, "train": False}
     script = """
         import fire
         def train(lr=0.1, steps: int = 3, amp=False): ...
