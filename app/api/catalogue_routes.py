@@ -23,7 +23,7 @@ from engine.experiment import Experiment
 from engine.home import Home
 from engine.metrics import METRICS, metric
 from engine.registry import experiment, experiments
-from engine.store import Reader
+from engine.store import Reader, Sweep
 
 router = APIRouter()
 
@@ -74,19 +74,29 @@ def sweeps(asked: Annotated[SweepsAsked, Query()]) -> SweepList:
     """Return a page of sweeps, each with the number of its runs per status."""
     with Reader.open(Home.find()) as reader:
         found = reader.sweeps.recent(before=asked.before, limit=asked.limit + 1)
-    shown = [SweepTold.model_validate(each) for each in found[: asked.limit]]
+    shown = [_sweep(each) for each in found[: asked.limit]]
     return SweepList(sweeps=shown, next=shown[-1].id if len(found) > asked.limit else None)
 
 
 @router.get("/sweeps/{sweep_id}", summary="Get a sweep", responses={404: described("Unknown sweep.")})
 def sweep(sweep_id: Annotated[int, Path(ge=1, le=MOST_ID, description="The sweep's number."), DIGITS]) -> SweepInFull:
     """Return one sweep and the ids of its runs."""
+    return sweep_in_full(sweep_id)
+
+
+def sweep_in_full(sweep_id: int) -> SweepInFull:
+    """Return one sweep and the ids of its runs; raises NoSuchSweep."""
     from engine.analysis.scaling.scaling_data import unequal_of_sweep  # imports NumPy; the console answers before
 
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
         found, run_ids = reader.sweeps.one(sweep_id), [run.id for run in reader.sweeps.runs(sweep_id)]
         unequal = unequal_of_sweep(reader, sweep_id)
-    return SweepInFull(**SweepTold.model_validate(found).model_dump(), run_ids=run_ids, unequal_work=unequal)
+    return SweepInFull(**_sweep(found).model_dump(), run_ids=run_ids, unequal_work=unequal)
+
+
+def _sweep(found: Sweep) -> SweepTold:
+    own = {name: getattr(found, name) for name in SweepTold.model_fields if name != "command"}
+    return SweepTold.model_validate({**own, "command": list(found.command.argv) if found.command else None})
 
 
 def _card(found: Experiment) -> dict[str, Any]:

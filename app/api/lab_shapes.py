@@ -32,6 +32,9 @@ class SweepTold(Shape):
     name: str
     owner: str
     created_at: Moment
+    command: list[str] | None = Field(
+        description="The words of the command that its runs vary; null for an experiment of Parallab."
+    )
     grid: dict[str, list[Any]] = Field(description="Values of each varied setting, the seed last.")
     statuses: dict[Status, Count] = Field(description="Number of runs per status; statuses without runs are omitted.")
     held: bool = Field(description="Whether the sweep is paused.")

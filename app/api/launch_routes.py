@@ -1,26 +1,37 @@
-"""The two changes of the API: launch a run, once per key, and cancel a run."""
+"""The changes of the API: launch a run or a sweep, once per key, and cancel a run."""
 
-from typing import Annotated
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import Field, JsonValue
 
+from app.api.catalogue_routes import sweep_in_full
 from app.api.errors import described
 from app.api.lab_routes import acting
+from app.api.lab_shapes import SweepInFull
 from app.api.run_routes import RunId
-from app.api.run_shapes import Body, Id, RunEntry, Shape, TermsTold, left_out
+from app.api.run_shapes import Body, Id, RunEntry, ScriptTold, Shape, TermsTold, left_out
 from app.auth.bearer import API, token_of
 from app.core.assets import at
 from app.core.visitor import shown_secret
+from engine.access import command_link
 from engine.analysis.total_work import unreached
+from engine.config_values import MOST_RUNS, read_values
+from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch import launch
 from engine.launch_options import LaunchOptions
-from engine.registry import experiment
-from engine.store import Launch, Reader, Status, Store
+from engine.registry import definition
+from engine.script.command import Command, read_command
+from engine.script.enrich import enriched
+from engine.store import Launch, Reader, Status, Store, SweepLaunch
 from engine.store.launches import LONGEST_KEY, LaunchKey
 from engine.store.runs.commands import NAME_LENGTH
 from engine.store.timestamps import now
+from engine.sweep.launch import launch_sweep
 
 router = APIRouter()
 LONGEST_BODY = 64 * 1024
@@ -47,23 +58,72 @@ Key = Annotated[
 ]
 
 
+def _one_of_two(schema: dict[str, Any]) -> None:
+    """Remove null from the schema of a field that is a text or a list."""
+    schema["anyOf"] = [each for each in schema["anyOf"] if each.get("type") != "null"]
+    schema.pop("default", None)
+
+
 class Submission(Body):
     """A run to launch."""
 
-    experiment: str = Field(min_length=1, max_length=100, description="Experiment name; see GET /experiments.")
+    experiment: str | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        json_schema_extra=left_out,
+        description="Experiment name, see GET /experiments, or the name of a recipe; omit it with a command.",
+    )
+    command: str | list[str] | None = Field(
+        None,
+        json_schema_extra=_one_of_two,
+        description="A command of your own script, as text or as its words; requires the permission to run commands.",
+    )
+    folder: str = Field(
+        "", max_length=4_096, description="Absolute path of the folder that the command runs in; required with one."
+    )
+    python: str = Field(
+        "", max_length=4_096, description="Interpreter of the command's Python; default: the command's own."
+    )
+    rank_by: str = Field("", max_length=200, description="Metric that ranks the command's runs.")
+    better: Literal["max", "min"] = Field("max", description="Which values of that metric are better.")
     preset: str | None = Field(
         None, max_length=100, description="Preset to start from; default: the defaults of all settings."
     )
     config: dict[str, JsonValue] = Field(
-        {}, description="Settings that override the preset; GET /experiments/{name} has their JSON schema."
+        {},
+        description="Settings that override the preset, or the values of the command; GET /experiments/{name} has the "
+        "JSON schema of an experiment's.",
     )
     title: str = Field("", max_length=NAME_LENGTH, description="Name of the run.")
     terms: TermsTold = Field(TermsTold(), description="Priority, core sharing, time limit, retries and cluster.")
     owner: Owner = None
 
 
+class SweepSubmission(Submission):
+    """A sweep to launch: its title is the name of the sweep, and what varies is left out of its config."""
+
+    over: dict[str, list[JsonValue] | str] = Field(
+        min_length=1,
+        max_length=2,
+        description="Values of one or two settings: a list, or a text such as '1, 2, 4' or '1..8'.",
+    )
+    seeds: int = Field(1, ge=1, le=MOST_RUNS, description="Runs per combination; seeds count up from the config's.")
+    seed_field: str = Field(
+        "", max_length=200, description="Setting of a command that takes the seeds; default: the one named seed."
+    )
+    exclusive: bool = Field(False, description="Whether each run runs alone on the machine, for timing.")
+    stop_after: int | None = Field(
+        None, ge=1, json_schema_extra=left_out, description="Failed runs after which the queued ones are cancelled."
+    )
+
+
 class Launched(RunEntry):
     """The run, and what to know of it."""
+
+    command: list[str] | None = Field(
+        description="The words of its command, with its settings; null for an experiment of Parallab."
+    )
 
     cautions: list[str] = Field(
         description="Intervals that exceed the length of the run, such as evaluate_every of 10 rounds in a run of 8; "
@@ -103,28 +163,105 @@ class Cancelled(Shape):
     },
 )
 def submit(asked: Submission, request: Request, response: Response, key: Key = None) -> Launched:
-    """Queue one run under the name of the token's person; 422 lists the invalid settings by field. Requires a token
-    with scope launch.
+    """Queue one run of an experiment, a recipe or a command under the name of the token's person; 422 lists the invalid
+    settings by field. Requires a token with scope launch, and for a command the permission to run commands.
     """
     home, owner, began_at = Home.find(), acting(request, asked.owner), now()
-    known = experiment(asked.experiment)
-    config = known.configure(asked.preset, asked.config)
     once = LaunchKey.of(key, asked.model_dump(mode="json")) if key is not None else None
-    terms, settings = LaunchOptions(**asked.terms.model_dump()), config.model_dump(mode="json")
-    wanted = Launch(known.name, settings, owner, asked.preset, asked.title, terms)
     with shown_secret(home, token_of(request.scope)):
+        wanted = _wanted(home, asked, owner)
+        known = definition(wanted)
+        config = known.configure(asked.preset, asked.config)
+        wanted = replace(wanted, config=config.model_dump(mode="json"))
         run_id = launch(home, wanted, timeout_s=TIMEOUT_S, once=once)
     with Reader.open(home) as reader:
+        script = ScriptTold.of(reader.runs.one(run_id))
         entry = Launched.model_validate(
             {
                 **RunEntry.of(reader.runs.entry(run_id)).model_dump(),
-                "cautions": unreached(known, config, terms.max_run_time_s),
+                "command": script.argv if script else None,
+                "cautions": unreached(known, config, wanted.terms.max_run_time_s),
             }
         )
     response.headers["location"] = at(f"{API}/runs/{run_id}")
     if once and entry.created_at < began_at:
         response.status_code = 200
     return entry
+
+
+@router.post(
+    "/sweeps",
+    status_code=201,
+    summary="Launch a sweep",
+    responses={
+        200: {"model": SweepInFull, "description": "The sweep that the same key launched earlier."},
+        201: {
+            "description": "The sweep, queued.",
+            "headers": {"Location": {"description": "URL of the sweep.", "schema": {"type": "string"}}},
+        },
+        400: described("Invalid request body."),
+        413: described(f"The request body exceeds {LONGEST_BODY // 1024} KB."),
+    },
+)
+def submit_sweep(asked: SweepSubmission, request: Request, response: Response, key: Key = None) -> SweepInFull:
+    """Queue the runs of a sweep, all or none, as POST /runs queues one."""
+    home, owner, began_at = Home.find(), acting(request, asked.owner), now()
+    once = LaunchKey.of(key, asked.model_dump(mode="json")) if key is not None else None
+    with shown_secret(home, token_of(request.scope)):
+        wanted = _wanted(home, asked, owner)
+        known = definition(wanted)
+        preset = known.preset(asked.preset).settings if asked.preset else {}
+        grid = {
+            name: read_values(known.config, name, values) if isinstance(values, str) else values
+            for name, values in asked.over.items()
+        }
+        sweep = SweepLaunch(
+            replace(wanted, config={**preset, **asked.config}),
+            grid,
+            asked.seeds,
+            exclusive=asked.exclusive,
+            stop_after=asked.stop_after,
+            seed_field=asked.seed_field,
+        )
+        sweep_id = launch_sweep(home, sweep, timeout_s=TIMEOUT_S, once=once)
+    found = sweep_in_full(sweep_id)
+    response.headers["location"] = at(f"{API}/sweeps/{sweep_id}")
+    if once and found.created_at < began_at:
+        response.status_code = 200
+    return found
+
+
+def _wanted(home: Home, asked: Submission, owner: str) -> Launch:
+    """Return what a request launches, without its config. Raises Forbidden before anything of a command is read."""
+    command, name = None, asked.experiment or ""
+    if (asked.experiment is None) == (asked.command is None):
+        raise ConfigError.of("experiment", "Either experiment or command is required, not both.")
+    with Reader.open(home) as reader:
+        if asked.command is None:
+            command = reader.recipes.command_of(name)
+        if asked.command is not None or command is not None:
+            refused = reader.access.standing(owner).refusal("run commands") or command_link.why_not()
+        else:
+            refused = ""
+    if refused:
+        with Store.open(home, timeout_s=TIMEOUT_S) as store:
+            store.access.permit("run commands", by=owner, detail=f"command={asked.command or name}")
+    if asked.command is not None:
+        command = _read(asked)
+        name = command.name
+    return Launch(
+        name, {}, owner, asked.preset, asked.title, LaunchOptions(**asked.terms.model_dump()), command=command
+    )
+
+
+def _read(asked: Submission) -> Command:
+    """Return the command of a request, with the settings that its source shows."""
+    if not (Path(asked.folder).is_absolute() and Path(asked.folder).is_dir()):
+        raise ConfigError.of("folder", f"folder must be the absolute path of a folder; got '{asked.folder}'.")
+    if asked.python and shutil.which(asked.python) is None:
+        raise ConfigError.of("python", f"python must be an interpreter's path; got '{asked.python}'.")
+    found = enriched(read_command(asked.command or "", asked.folder, asked.python))
+    return replace(found, result=asked.rank_by, better=asked.better) if asked.rank_by else found
 
 
 @router.post(

@@ -23,7 +23,7 @@ import os
 import time
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from email.message import Message
 from http.client import HTTPException
 from pathlib import Path
@@ -197,8 +197,12 @@ class Parallab:
 
     def submit(
         self,
-        experiment: str,
+        experiment: str | None = None,
         *,
+        command: str | Sequence[str] | None = None,
+        folder: str | None = None,
+        python: str | None = None,
+        settings: Mapping[str, Any] | None = None,
         preset: str | None = None,
         title: str = "",
         terms: Mapping[str, Any] | None = None,
@@ -208,15 +212,61 @@ class Parallab:
         """Launch a run with some settings changed and return its id; retries never launch a second run.
         Cautions become Python warnings.
 
-        `key` identifies this launch: repeating it within a week, also from another process, returns the same run.
+        `experiment` is the name of an experiment or a recipe. `command` is one of your own script instead, as text or
+        words, in `folder` (default: this process's), with the interpreter `python`. `settings` are those whose names
+        are no Python names, or are arguments here. `key` identifies this launch: repeating it within a week, also from
+        another process, returns the same run.
         """
-        body: dict[str, Any] = {"experiment": experiment, "config": config, "title": title, "terms": dict(terms or {})}
-        if preset is not None:
-            body["preset"] = preset
+        body = self._launch(experiment, command, folder, python, preset, title, terms, {**(settings or {}), **config})
         found = self._post("/runs", self._named(body), {"Idempotency-Key": key or str(uuid.uuid4())})
         for caution in found.get("cautions", ()):
             warnings.warn(caution, stacklevel=2)
         return int(found["id"])
+
+    def sweep_over(
+        self,
+        over: Mapping[str, Any],
+        experiment: str | None = None,
+        *,
+        command: str | Sequence[str] | None = None,
+        folder: str | None = None,
+        python: str | None = None,
+        seeds: int = 1,
+        seed_field: str = "",
+        settings: Mapping[str, Any] | None = None,
+        preset: str | None = None,
+        title: str = "",
+        terms: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> int:
+        """Launch a sweep over values of one or two settings, such as `{"lr": [0.1, 0.01]}`, and return its id; else as
+        `submit`.
+        """
+        body = self._launch(experiment, command, folder, python, preset, title, terms, settings or {})
+        varied = {"over": dict(over), "seeds": seeds, "seed_field": seed_field}
+        found = self._post("/sweeps", self._named({**body, **varied}), {"Idempotency-Key": key or str(uuid.uuid4())})
+        return int(found["id"])
+
+    def _launch(
+        self,
+        experiment: str | None,
+        command: str | Sequence[str] | None,
+        folder: str | None,
+        python: str | None,
+        preset: str | None,
+        title: str,
+        terms: Mapping[str, Any] | None,
+        config: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        body: dict[str, Any] = {"config": dict(config), "title": title, "terms": dict(terms or {})}
+        if command is not None:
+            body |= {"command": command if isinstance(command, str) else list(command)}
+            body |= {"folder": folder or str(Path.cwd()), "python": python or ""}
+        if experiment is not None:
+            body["experiment"] = experiment
+        if preset is not None:
+            body["preset"] = preset
+        return body
 
     def wait(self, run_id: int, timeout_s: float | None = None, *, poll_s: float = 0.5) -> dict[str, Any]:
         """Return a run with all its details after it has ended (see `status` and `cause`); raises TimedOut after
@@ -245,7 +295,7 @@ class Parallab:
     def _post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         said = json.dumps(body, allow_nan=False).encode()
         given = {"Content-Type": "application/json", **(headers or {})}
-        with self._open("POST", path, None, said, given, with_secret="command" in body) as answer:
+        with self._open("POST", path, None, said, given, with_secret=path in ("/runs", "/sweeps")) as answer:
             return _read(answer)
 
     def _link_secret(self) -> str:

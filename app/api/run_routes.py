@@ -21,6 +21,7 @@ from app.api.run_shapes import (
     RunEntry,
     RunInFull,
     RunList,
+    ScriptTold,
     SummaryTold,
     TermsTold,
     left_out,
@@ -145,8 +146,10 @@ def in_full(reader: Reader, run_id: int) -> RunInFull:
         **{
             name: value
             for name, value in told.items()
-            if name in RunInFull.model_fields and name not in ("demand", "terms")
+            if name in RunInFull.model_fields and name not in ("demand", "terms", "command")
         },
+        command=script.argv if (script := ScriptTold.of(found)) else None,
+        script=script,
         demand=Demanded.model_validate(found.demand),
         terms=TermsTold.model_validate(found.terms),
         job=JobInfo(cluster=found.target, **vars(job)) if job else None,

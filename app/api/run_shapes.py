@@ -1,13 +1,14 @@
 """Response schemas of a run: in a list, and with all details."""
 
 import re
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 
 from engine.analysis.result import not_learned
 from engine.launch_options import LONGEST_S, MOST_RETRIES, Priority
-from engine.store.records import RankState, RunRow, Status, StopKind
+from engine.store.records import RankState, Run, RunRow, Status, StopKind
+from engine.store.scripts import rendered
 from engine.trace.health import ProcessState, VerdictState
 
 # ---- Base classes of all requests and responses --------------------------------------------------------------------
@@ -173,6 +174,12 @@ class RunEntry(Shape):
         description="All settings, described by GET /experiments/{name}. Lists include at most 16 KB; '(left out)' "
         "then states how many settings are missing, and GET /runs/{id} has all."
     )
+    command_id: Id | None = Field(
+        description="Its command, the same for runs of one command; null for an experiment and for imported runs of "
+        "other programs. GET /runs/{id} has the command."
+    )
+    ranked_by: str = Field(description="Metric that ranks the runs of its command; empty if none was chosen.")
+    better: Literal["", "max", "min"] = Field(description="Which values of that metric are better.")
     last: Numbers = Field(
         description=(
             "Last value of each metric; mean over ranks if only ranks recorded it. GET /metric-names has the units."
@@ -338,8 +345,33 @@ class Phases(Shape):
     seconds: Numbers = Field(description="Seconds per phase: compute, communicate, wait and others.")
 
 
+class ScriptTold(Shape):
+    """The command of a run of the lab's own script."""
+
+    argv: list[str] = Field(description="The command with the run's settings.")
+    environment: dict[str, str] = Field(description="Variables that it sets.")
+    folder: str = Field(description="Folder that it runs in.")
+    python: str = Field(description="Interpreter that was named; empty for the command's own.")
+    level: str = Field(description="What its settings were read from: command, source, configuration, probe or help.")
+
+    @classmethod
+    def of(cls, run: Run) -> "ScriptTold | None":
+        """Return the command of a run, None if it has none."""
+        if run.command is None:
+            return None
+        found, own = rendered(run.command, run.config), run.command
+        return cls(
+            argv=found.argv, environment=found.environment, folder=own.folder, python=own.python, level=own.level
+        )
+
+
 class RunInFull(RunEntry):
     """Everything on the console's run page except curves and logs."""
+
+    command: list[str] | None = Field(
+        description="The words of its command, with its settings; null for an experiment of Parallab."
+    )
+    script: ScriptTold | None = Field(description="More of its command.")
 
     error: str = Field(description="Traceback or end of the log behind the cause; may be empty.")
     note: str = Field(description="Note of the run.")

@@ -11,11 +11,11 @@ import click
 
 from engine.cli.frame import argument, option, together
 from engine.config import read_settings
-from engine.errors import ConfigError, UnknownName
+from engine.errors import ConfigError
 from engine.experiment import Experiment
 from engine.home import Home
 from engine.launch_options import LaunchOptions
-from engine.registry import EXPERIMENTS, definition, is_registered
+from engine.registry import definition, is_registered
 from engine.script.command import Command, Level, read_command
 from engine.script.enrich import enriched
 from engine.store import Launch, Reader
@@ -92,7 +92,8 @@ class Subject:
         elif self.pasted.is_described:
             raise click.UsageError("--folder, --python, --rank-by and --better are of a command after --.")
         elif not is_registered(name):
-            command = _recipe(home, name)
+            with Reader.open(home) as reader:
+                command = reader.recipes.command_of(name)
         launch = Launch(name, {}, owner, self.preset, title, terms, command=command)
         return definition(launch), launch
 
@@ -102,14 +103,6 @@ class Subject:
         if command is not None:
             return found.config.parse(given).model_dump(mode="json")
         return {**(found.preset(self.preset).settings if self.preset else {}), **read_settings(given)}
-
-
-def _recipe(home: Home, name: str) -> Command:
-    with Reader.open(home) as reader:
-        names = reader.recipes.names()
-        if name not in names:
-            raise UnknownName("experiment", name, (*EXPERIMENTS, *names), field="experiment")
-        return reader.recipes.one(name).command
 
 
 def interpreter(command: Command, named: str | None) -> str:

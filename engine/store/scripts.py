@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.access.confusables import visible
 from engine.errors import ConfigError, UnknownName
-from engine.registry import is_registered
+from engine.registry import EXPERIMENTS, is_registered
 from engine.script.command import Command, Rendered
 from engine.store.access.authorization import Authorization, command
 from engine.store.connection import Connection, Row, WriteConnection
@@ -95,6 +95,16 @@ class RecipeReader:
         if version is None or not (versions := self.versions(name)):
             raise UnknownName("recipe", name, self.names(), field="recipe")
         raise UnknownName("version", str(version), [str(each.version) for each in versions], field="version")
+
+    def command_of(self, name: str) -> Command | None:
+        """Return the command that a launch by this name runs: None for an experiment of Parallab, else that of the
+        newest version of the recipe. Raises UnknownName.
+        """
+        if is_registered(name):
+            return None
+        if name not in (names := self.names()):
+            raise UnknownName("experiment", name, (*EXPERIMENTS, *names), field="experiment")
+        return self.one(name).command
 
     def versions(self, name: str) -> list[Recipe]:
         """Return all versions of a recipe, newest first."""

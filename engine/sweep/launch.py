@@ -10,14 +10,18 @@ from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, kept_preset, owner_of
 from engine.registry import definition
 from engine.store import Launch, Store, SweepLaunch
+from engine.store.launches import LaunchKey
 from engine.store.runs.commands import NAME_LENGTH, checked_name
 from engine.store.sweeps.sweeps import SEED
 from engine.sweep.plan import SweepCell, plan, settings_of_work, with_seeds
 from engine.system.machine import Machine, demand
 
 
-def launch_sweep(home: Home, asked: SweepLaunch, *, timeout_s: float = PAGE_TIMEOUT_S) -> int:
-    """Queue all runs of a sweep in one transaction and return the sweep's id.
+def launch_sweep(
+    home: Home, asked: SweepLaunch, *, timeout_s: float = PAGE_TIMEOUT_S, once: LaunchKey | None = None
+) -> int:
+    """Queue all runs of a sweep in one transaction and return the sweep's id. A repeated idempotency key `once`
+    launches nothing and returns the existing sweep.
 
     With `timing`, the runner adds runs of each combination to the `seeds` ones until its median time is known. Raises
     what `plan` raises, DeviceError for a run that could never run here, StoreBusy if the store is locked.
@@ -39,7 +43,7 @@ def launch_sweep(home: Home, asked: SweepLaunch, *, timeout_s: float = PAGE_TIME
     if asked.timing:
         runs = [warm_up(runs[0], shared.name), *runs]
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.sweeps.add(replace(asked, shared=shared, grid=planned.grid), runs, equal)
+        return store.sweeps.add(replace(asked, shared=shared, grid=planned.grid), runs, equal, once)
 
 
 def new_runs(cells: Iterable[SweepCell], shared: Launch, here: Machine) -> list[Launch]:

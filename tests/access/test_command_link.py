@@ -173,7 +173,7 @@ def test_in_a_console_the_store_refuses_every_way_to_queue_a_command(
             launch(home, command_of())
 
 
-def test_the_client_sends_the_secret_of_the_home_with_commands_alone(
+def test_the_client_sends_the_secret_of_the_home_with_launches_alone(
     secret: str, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PARALLAB_HOME", str(home.path))

@@ -53,7 +53,7 @@ class RunCommands:
         """
         owner, parent_id = launch.owner, launch.parent_id
         with self.db.change():
-            if once and (there := self._launched_under(once, owner)) is not None:
+            if once and (there := self._changes.launched_under(once, owner)) is not None:
                 return there
             self._changes.may_queue([launch], wanted_s=launch.terms.max_run_time_s if parent_id is None else None)
             if parent_id is None:
@@ -66,22 +66,8 @@ class RunCommands:
                 if not launch.resumes:
                     self._changes.note_event(run_id, RETRIES, owner, f"run {parent_id} from the start")
             if once:
-                self.db.connection.execute("DELETE FROM launch_keys WHERE made_at < ?", [in_seconds(-KEPT_S)])
-                request = {"owner": owner, "key": once.text, "asked": once.asked, "run_id": run_id}
-                self.db.insert("launch_keys", {**request, "made_at": now()})
+                self._changes.keep_key(once, owner, run_id)
         return run_id
-
-    def _launched_under(self, key: LaunchKey, owner: str) -> int | None:
-        """Return the run that a person launched with a key, None if there is none; raises ConfigError if the request
-        was different.
-        """
-        row = self.db.row("SELECT run_id, asked FROM launch_keys WHERE owner = ? AND key = ?", [owner, key.text])
-        if row is None:
-            return None
-        if row["asked"] != key.asked:
-            sentence = f"Idempotency-Key was already used for run {row['run_id']} with other settings. Use a new key."
-            raise ConfigError.of("Idempotency-Key", sentence)
-        return int(row["run_id"])
 
     @command("cancel", "run")
     def cancel(self, run_id: int, *, by: str, force: bool = False) -> Status:
@@ -171,6 +157,24 @@ class RunChanges:
         """Record an event, within a change."""
         told = {"run_id": run_id, "at": now(), "kind": kind, "who": who, "detail": storable(detail)}
         self.db.insert("events", told)
+
+    def launched_under(self, key: LaunchKey, owner: str) -> int | None:
+        """Return the run, or the first run of a sweep, that a person launched with a key, None if there is none; raises
+        ConfigError if the request was different.
+        """
+        row = self.db.row("SELECT run_id, asked FROM launch_keys WHERE owner = ? AND key = ?", [owner, key.text])
+        if row is None:
+            return None
+        if row["asked"] != key.asked:
+            sentence = f"Idempotency-Key was already used for run {row['run_id']} with other settings. Use a new key."
+            raise ConfigError.of("Idempotency-Key", sentence)
+        return int(row["run_id"])
+
+    def keep_key(self, key: LaunchKey, owner: str, run_id: int) -> None:
+        """Remember what was launched with a key, within a change; keys that are too old are forgotten."""
+        self.db.connection.execute("DELETE FROM launch_keys WHERE made_at < ?", [in_seconds(-KEPT_S)])
+        request = {"owner": owner, "key": key.text, "asked": key.asked, "run_id": run_id}
+        self.db.insert("launch_keys", {**request, "made_at": now()})
 
     def may_queue(self, launches: Sequence[Launch], wanted_s: float | None = None) -> None:
         """Raise Forbidden if their owner may not queue these runs, as they would pass others or run a command, or for a

@@ -10,7 +10,7 @@ from engine.errors import ConfigError, WrongStatus
 from engine.home import named_data
 from engine.store.access.authorization import command
 from engine.store.connection import Row, WriteConnection
-from engine.store.launches import Draw, Launch, SweepLaunch, Timing
+from engine.store.launches import Draw, Launch, LaunchKey, SweepLaunch, Timing
 from engine.store.records import BAD_ENDS, ENDED, RETRIED, RETRIES, Run, Status, is_spent
 from engine.store.runs.commands import RunChanges
 from engine.store.runs.rows import RUN, as_run
@@ -34,16 +34,25 @@ class SweepCommands:
         self._changes = RunChanges(db)
 
     @command("launch sweep")
-    def add(self, sweep: SweepLaunch, runs: Sequence[Launch], work: Mapping[str, Any] | None = None) -> int:
+    def add(
+        self,
+        sweep: SweepLaunch,
+        runs: Sequence[Launch],
+        work: Mapping[str, Any] | None = None,
+        once: LaunchKey | None = None,
+    ) -> int:
         """Queue the runs of a sweep in order and return the sweep's id; all of them are queued, or none.
 
         Of each run the settings, the demand and the name count; the rest is the sweep's. `work` is the sweep's
-        `equal_work`. Raises ConfigError without runs, LimitReached.
+        `equal_work`. A key that was used before launches nothing: its sweep is returned. Raises ConfigError without
+        runs and for a key of another launch, LimitReached.
         """
         if not runs:
             raise ConfigError.of("", "A sweep needs at least one run.")
         shared = sweep.shared
         with self.db.change():
+            if once and (there := self._changes.launched_under(once, shared.owner)) is not None:
+                return self.db.number("SELECT sweep_id FROM runs WHERE id = ?", [there])
             self._changes.may_queue(_alike(shared, runs), wanted_s=shared.terms.max_run_time_s)
             sweep_id = self.db.insert(
                 "sweeps",
@@ -62,8 +71,9 @@ class SweepCommands:
                     "command_id": keep_command(self.db, shared.command),
                 },
             )
-            for run in _alike(replace(shared, sweep_id=sweep_id), runs):
-                self._changes.queue(run)
+            queued = [self._changes.queue(run) for run in _alike(replace(shared, sweep_id=sweep_id), runs)]
+            if once:
+                self._changes.keep_key(once, shared.owner, queued[0])
         return sweep_id
 
     @command("extend sweep", "sweep")
