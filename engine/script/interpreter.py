@@ -423,8 +423,9 @@ class Interpreter:
         if not isinstance(of, dict | list | tuple | str):
             return UNKNOWN
         if isinstance(node.slice, ast.Slice):
-            bounds = (node.slice.lower, node.slice.upper, node.slice.step)
-            return of[slice(*(each and self.value(each, scope) for each in bounds))]
+            bounds = [node.slice.lower, node.slice.upper, node.slice.step]
+            first, end, step = (self.value(each, scope) if each else None for each in bounds)
+            return of[slice(first, end, step)]
         return of[self.value(node.slice, scope)]
 
     def _value_listcomp(
@@ -532,7 +533,8 @@ class Interpreter:
                 }
                 return bool(names & {f"builtins.{each.__name__}" for each in type(of).__mro__})
             case "callable", [of]:
-                return isinstance(of, Function | Class | Library)
+                is_class = isinstance(of, Library) and of.name.rsplit(".", 1)[-1][:1].isupper()
+                return is_class or isinstance(of, Function | Class)
             case "getattr", [of, str() as attribute, *_]:
                 return self.attribute(self.resolved(of), attribute)
             case "super", _:
