@@ -72,6 +72,8 @@ ELSEWHERE = {
     "--help": "nothing to carry out",
     "run hogwild --preset quick": "tests/cli/test_real_runs.py, as its ranks train",
     "run hogwild --on gpu-cluster": "tests/cluster, as it needs a cluster",
+    "run --folder ~/project -- torchrun --nproc-per-node 2 train.py --lr 0.1": "tests/runtime/command, as it needs a script",
+    "sweep --folder ~/project --over lr=0.1,0.01 --seeds 3 -- python train.py --lr 0.1": "tests/cli, as it needs a script",
     "remeasure --sweep 3": "tests/cli/test_remeasure.py, as it needs disturbed runs",
     "notify add team": "tests/cli/test_notify.py, as it needs a channel",
 }
