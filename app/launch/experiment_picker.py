@@ -32,8 +32,10 @@ _CLONED = "launch.cloned"
 """The run that the settings of the form came from."""
 _EXPERIMENT = "launch.experiment"
 _FORM_ALONE = "launch.form_alone"
-_LESSON = "launch.lesson"
 """Whether a link or a clone brought the form, which is then shown without the list of experiments."""
+_LESSON = "launch.lesson"
+_READY = "launch.ready"
+"""The experiment and the ready-made sweep that filled the form last."""
 ICONS: dict[MessagePattern, str] = {
     "batched server": "dns",
     "asynchronous server": "sync_alt",
@@ -166,7 +168,9 @@ def ready_sweeps() -> None:
         st.toggle(
             "Lesson size",
             key=_LESSON,
-            help="One run of each value, side by side: an answer within minutes, without intervals of the times.",
+            help="One run of each value instead of several seeds or repeats: an answer within minutes, without "
+            "intervals. Runs start as cores become free.",
+            on_change=_resize,
         )
 
 
@@ -231,12 +235,18 @@ def _start_ready(name: str, ready: ReadySweep) -> None:
     choose(name, ready.preset)
     found = experiment(name)
     config_form.fill(found, ready.changes)
+    st.session_state[_READY] = name, ready
+    sweep_form.start(found, ready.over, equal_work=ready.equal_work)
+    _resize()
+
+
+def _resize() -> None:
+    """Give the ready-made sweep in the form its usual size or that of a lesson."""
+    name, ready = st.session_state.get(_READY, ("", None))
+    if not ready or name != st.session_state[_CHOSEN].experiment:
+        return
     is_lesson = bool(st.session_state.get(_LESSON))
-    sweep_form.start(
-        *(found, ready.over, 1 if is_lesson else ready.seeds),
-        is_timed=ready.is_timed and not is_lesson,
-        equal_work=ready.equal_work,
-    )
+    sweep_form.resize(experiment(name), 1 if is_lesson else ready.seeds, is_timed=ready.is_timed and not is_lesson)
 
 
 def _preset_changed(name: str) -> None:
@@ -250,6 +260,7 @@ def _take(wish: Wish) -> None:
     found = experiment(name)
     st.session_state[_CHOSEN] = ExperimentChoice(name, preset)
     st.session_state[_WARNINGS] = wish.sentences
+    st.session_state.pop(_READY, None)
     st.session_state[_CLONED] = wish.clone
     st.session_state[_FORM_ALONE] = bool(wish.experiment)
     st.session_state[f"preset.{name}"] = preset or CUSTOM

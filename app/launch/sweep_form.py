@@ -80,9 +80,7 @@ def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
     return draft
 
 
-def start(
-    found: Experiment, over: Mapping[str, str], seeds: int = 3, *, is_timed: bool = False, equal_work: bool = False
-) -> None:
+def start(found: Experiment, over: Mapping[str, str], *, equal_work: bool = False) -> None:
     """Switch the fold on and fill it."""
     fields = list(over)
     filled = {
@@ -90,13 +88,18 @@ def start(
         f"sweep.kind.{found.name}": GRID,
         f"sweep.first.{found.name}": fields[0],
         f"sweep.second.{found.name}": fields[1] if len(fields) > 1 else NOTHING,
-        f"sweep.seeds.{found.name}": seeds,
-        f"sweep.purpose.{found.name}": TIMING if is_timed else LEARNING,
         f"sweep.equal.{found.name}": equal_work,
         **{f"sweep.values.{found.name}.{field}": text for field, text in over.items()},
     }
     for key, value in filled.items():
         st.session_state[key] = value
+    resize(found, 3)
+
+
+def resize(found: Experiment, seeds: int, *, is_timed: bool = False) -> None:
+    """Set the number of seeds and the purpose."""
+    st.session_state[f"sweep.seeds.{found.name}"] = seeds
+    st.session_state[f"sweep.purpose.{found.name}"] = TIMING if is_timed else LEARNING
 
 
 def _drawn(found: Experiment) -> tuple[int, int]:

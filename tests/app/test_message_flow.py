@@ -134,5 +134,16 @@ def test_the_contest_has_equal_total_work_and_any_ready_made_sweep_a_lesson_size
     assert "unequal" not in said(page).lower()
 
 
+def test_the_lesson_size_applies_to_the_sweep_in_the_form_and_back(home: Home) -> None:
+    page = opened("launch")
+    (contest,) = experiment("batched_reinforce").ready_sweeps
+    page.button(key=f"ready.batched_reinforce.{contest.question}").click().run()
+    for is_lesson, purpose in ((True, "Learning"), (False, "Timing")):
+        page.toggle(key="launch.lesson").set_value(is_lesson).run()
+        assert page.session_state["sweep.purpose.batched_reinforce"] == purpose
+        assert page.session_state["sweep.seeds.batched_reinforce"] == (1 if is_lesson else contest.seeds)
+        assert page.session_state["sweep.second.batched_reinforce"] == list(contest.over)[1]
+
+
 def test_a_sweep_of_the_reference_begins_with_what_it_learns_by() -> None:
     assert experiment("reference").axis == "learning_rate"
