@@ -254,6 +254,8 @@ class ReadySweep:
     seeds: int = 3
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Settings that differ from the preset's."""
+    effects: Mapping[str, str] = field(default_factory=dict)
+    """What a value of `over` changes besides what the question asks, as a sentence that the answer ends with."""
 
     @property
     def equal_work(self) -> bool:

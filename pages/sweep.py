@@ -7,7 +7,7 @@ from app.links import addresses
 from app.links.compare import CompareView, query_of
 from app.report import page_capture
 from app.scaling.breakdown import of_sweep, where_time_went
-from app.scaling.staleness import staleness
+from app.scaling.staleness import records_staleness, staleness
 from app.scaling.target import to_a_target, usual_goal
 from app.scaling.view import scaling
 from app.sweep.chart import matrix, results
@@ -19,7 +19,7 @@ from app.ui.time_difference import complete, disturbed_choice, show_not_learned,
 from engine.analysis.result import reached_most
 from engine.analysis.run_values import measured
 from engine.analysis.run_values import newest as newest_runs
-from engine.analysis.scaling.answers import answer
+from engine.analysis.scaling.answers import answer, charted, question
 from engine.analysis.scaling.scaling_data import by_values
 from engine.analysis.statistics.intervals import Statistic
 from engine.analysis.total_work import counted
@@ -51,10 +51,10 @@ def page(sweep_id: int) -> None:
             view = (
                 st.segmented_control(
                     "View",
-                    VIEWS,
+                    (views := VIEWS if records_staleness(sweep, runs, reader) else VIEWS[:-1]),
                     required=True,
                     label_visibility="collapsed",
-                    **addresses.kept("view", VIEWS[0], VIEWS),
+                    **addresses.kept("view", VIEWS[0], views),
                 )
                 or VIEWS[0]
             )
@@ -66,10 +66,15 @@ def page(sweep_id: int) -> None:
             groups = by_values(sweep.fields, runs)
             show_unequal_work(counted(groups), reader)
             show_not_learned(counted(groups))
-            whole = view != VIEWS[3] and disturbed_choice(groups, reader, sweep_id=sweep_id)
+            ready = question(sweep)
+            of_speed = ready is None or ready.is_timed
+            whole = view != VIEWS[3] and disturbed_choice(groups, reader, sweep_id=sweep_id, of_speed=of_speed)
             reached = "" if sweep.active else reached_most(groups)
             if said := answer(sweep, every, reader, with_disturbed=whole) or reached:
                 above.markdown(f"**{as_text(said)}**")
+                chart, words = charted(sweep)
+                if chart and chart != view:
+                    above.html(link(words, f"{at('/sweep')}?sweep={sweep_id}&view={chart}"))
                 page_capture.words([said])
             found = of_sweep(sweep, runs, reader, with_disturbed=whole) if view in VIEWS[1:3] else ""
             if view == VIEWS[0]:
@@ -80,6 +85,7 @@ def page(sweep_id: int) -> None:
                     by_median=sweep.timing is not None,
                     whole=whole,
                     goal=lambda counted: usual_goal(counted, runs, reader, statistic),
+                    of_speed=of_speed,
                 )
                 results(sweep, runs, reader, compares, with_disturbed=whole)
             elif view == VIEWS[3]:

@@ -28,8 +28,8 @@ from engine.analysis.scaling.targets import choices
 from engine.analysis.statistics.groups import Counts, mean, percentile, together
 from engine.analysis.statistics.intervals import LIMIT
 from engine.metrics import metric
-from engine.registry import experiments
-from engine.store import Reader
+from engine.registry import experiments, known_experiment
+from engine.store import Reader, Sweep
 from engine.store.records import RunRow
 from engine.transfer.tables import Table
 
@@ -75,6 +75,14 @@ def staleness(
     page_capture.table("Staleness of each run", runs_frame(lines, counts, result))
     with st.expander(f"Trainers of each of the {len(found)} runs" if len(found) > 1 else "Trainers of the run"):
         st.html(_runs_table(lines, counts, result))
+
+
+def records_staleness(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> bool:
+    """Return whether runs of a sweep have recorded staleness or may still do."""
+    known = known_experiment(sweep.experiment)
+    return bool(known and known.stale_gradients) or bool(
+        reader.studies.histograms_of([run.id for run in runs], HISTOGRAM)
+    )
 
 
 def _who_records_it() -> str:

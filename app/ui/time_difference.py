@@ -80,10 +80,15 @@ def _show_disturbed(groups: Mapping[str, Sequence[RunRow]], reader: Reader, swee
 
 
 def disturbed_choice(
-    groups: Mapping[str, Sequence[RunRow]], reader: Reader, *, sweep_id: int | None = None, key: str = ""
+    groups: Mapping[str, Sequence[RunRow]],
+    reader: Reader,
+    *,
+    sweep_id: int | None = None,
+    key: str = "",
+    of_speed: bool = True,
 ) -> bool:
-    """Show the choice to count disturbed runs if there are any, beside it what that means: that the other runs can't be
-    compared, or how many are disturbed; return the choice.
+    """Show the choice to count disturbed runs if there are any, beside it what that means: that the speed of the other
+    runs can't be compared, unless the question is not `of_speed`, or how many are disturbed; return the choice.
     """
     done = complete(groups)
     runs = [run for own in done.values() for run in own]
@@ -98,7 +103,7 @@ def disturbed_choice(
                 f"Other programs took up to {most} of the CPU time of {len(disturbed)} of {len(runs)} runs: their "
                 "times, and differences between them, are not reliable."
             )
-        elif _are_too_few(done) and not not_comparable(runs, reader.studies.surroundings([run.id for run in runs])):
+        elif of_speed and _are_too_few(done) and not not_comparable(runs, reader.studies.surroundings([run.id for run in runs])):
             _show_disturbed(done, reader, sweep_id)
         if said:
             st.markdown(as_text(said), width="content")
@@ -133,8 +138,10 @@ def time_difference(
     by_median: bool = False,
     whole: bool | None = None,
     goal: Callable[[Mapping[str, Sequence[RunRow]]], Goal | None] | None = None,
+    of_speed: bool = True,
 ) -> Compares:
-    """Show which group of complete runs was fastest and what explains it; return what compares. Disturbed runs count
+    """Show which group of complete runs was fastest and what explains it, unless the question of the page is not
+    `of_speed`; return what compares. Disturbed runs count
     only with `whole`, None on a page without that choice; where fewer than two groups have others, none is named
     (disturbed_choice says so beside the choice).
     `goal` returns how the groups that count reached a target, for pages that say which was first.
@@ -152,13 +159,18 @@ def time_difference(
     if said and apart:
         more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""
         said += f" Left out as disturbed: {'run' if len(apart) == 1 else 'runs'} {', '.join(apart[:MOST_NAMED])}{more}."
-    if said and not obstacle and forced:
+    if not of_speed:
+        pass
+    elif said and not obstacle and forced:
         if whole is None:
             _show_disturbed(groups, reader)
     elif said:
         sentences = re.split(r"(?<=\.) (?=[A-Z])", said)  # numbers have no space after their point
         verdict = next((each for each in sentences if each.startswith(VERDICTS)), sentences[0])
         reasons = " ".join(each for each in sentences if each != verdict)
+        if whole and any(run.disturbed for run in runs):
+            verdict = f"{verdict.removesuffix('.')}, disturbed runs included."
+            said = " ".join(filter(None, [verdict, reasons]))
         st.markdown(f"**{as_text(verdict)}**  \n{as_text(reasons)}")
         page_capture.words([said])
     return "neither" if obstacle else "rate" if is_work_unequal(spent) else "time"

@@ -149,7 +149,7 @@ def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_inclu
     compared = all_words(opened("compare", {"runs": "1-4", "group": "trainers"}))
     assert compared.count(said) == 1 and "Fastest" not in compared and "Measure again:" not in compared
     whole = all_words(view(sweep_id, "Results", disturbed="true"))
-    assert "Fastest" in whole and "can't be compared" not in whole
+    assert "Fastest" in whole and "can't be compared" not in whole and ", disturbed runs included." in whole
 
 
 def test_disturbed_runs_lead_to_where_they_are_measured_again(home: Home) -> None:

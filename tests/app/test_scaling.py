@@ -341,6 +341,22 @@ def _end(home: Home, run: RunRow) -> None:
         store.claims.end(run.id, "finished", "It finished.", execution_time_s=10.0)
 
 
+def test_the_answer_on_staleness_links_to_its_chart_and_says_nothing_of_speed(home: Home) -> None:
+    sweep_id = asynchronous(home, [1, 2], rule=["plain", "staleness_scaled"])
+    page = opened("sweep", {"sweep": str(sweep_id)})
+    shown = all_words(page)
+    assert "Does staleness hurt?" in shown and "Speed can't be compared" not in shown and "Fastest" not in shown
+    assert f"/sweep?sweep={sweep_id}&view=Staleness" in html(page).replace("&amp;", "&")
+
+
+def test_only_what_can_record_staleness_has_its_tab(home: Home) -> None:
+    settings = experiment("batched_reinforce").preset("quick").settings
+    sweep_id = launch_sweep(home, SweepLaunch(Launch("batched_reinforce", settings, "Ada"), {"observers": [1, 2]}))
+    for one, there in ((sweep_id, False), (asynchronous(home, [1, 2]), True)):
+        (views,) = (each for each in opened("sweep", {"sweep": str(one)}).segmented_control if each.label == "View")
+        assert ("Staleness" in views.options) == there
+
+
 def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
     shown = all_words(opened("sweep", {"sweep": str(asynchronous(home, [1, 2, 4])), "view": "Staleness"}))
     assert "With 4 trainers, mean staleness is 3.00 updates (expected: N - 1 = 3)." in shown

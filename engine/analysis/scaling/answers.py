@@ -3,13 +3,16 @@ there is none. Torch-free.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from statistics import fmean
+from typing import Any
 
-from engine.analysis.result import not_learned, reached_most
+from engine.analysis.result import metric_in_words, not_learned, reached_most
 from engine.analysis.run_values import lower_title, measured
 from engine.analysis.scaling.scaling_data import by_values, count_in_words, study
-from engine.analysis.scaling.speedup import REFERENCE, in_words, is_unclear, sizes, why_no_fit
-from engine.analysis.scaling.staleness import HISTOGRAM, NoPrice, price, rounded, stale_runs
+from engine.analysis.scaling.speedup import REFERENCE, in_words, is_unclear, why_no_fit
+from engine.analysis.scaling.speedup import sizes as sizes_of
+from engine.analysis.scaling.staleness import HISTOGRAM, NoPrice, Price, price, rounded, sizes, stale_runs
 from engine.analysis.scaling.targets import time_text
 from engine.analysis.scaling.time_difference import (
     COMMUNICATED,
@@ -24,6 +27,7 @@ from engine.analysis.scaling.time_difference import (
 )
 from engine.analysis.statistics.intervals import Interval
 from engine.config_values import value_in_words
+from engine.data.catalogue import DATA_SETS
 from engine.experiment import Answer, ReadySweep
 from engine.metrics import metric, unit_of_difference
 from engine.registry import known_experiment
@@ -36,8 +40,18 @@ NEAR = 0.05
 """Share of the time below which waiting and communication are not mentioned."""
 
 
+LEAST_SEEDS = 2
+"""Runs of a value from which on a verdict on accuracy is given."""
+COARSE = 0.1
+"""Percentage points that one test sample counts, from which on the answer names it."""
+
+
 class NoAnswer(Exception):
-    """Why a sweep does not answer its question, in words after a colon."""
+    """Why a sweep does not answer its question, in words after a colon; `needs` complete runs more at least."""
+
+    def __init__(self, why: str, needs: int = 1) -> None:
+        super().__init__(why)
+        self.needs = needs
 
 
 def question(sweep: Sweep) -> ReadySweep | None:
@@ -45,6 +59,14 @@ def question(sweep: Sweep) -> ReadySweep | None:
     known = known_experiment(sweep.experiment)
     ready = known.ready_sweeps if known and not sweep.draw else ()
     return next((one for one in ready if set(one.over) == set(sweep.fields)), None)
+
+
+def charted(sweep: Sweep) -> tuple[str, str]:
+    """Return the view of a sweep's page with the chart that its answer speaks of, and what that shows; empty for
+    Results.
+    """
+    ready = question(sweep)
+    return _CHARTS.get(ready.answer, ("", "")) if ready else ("", "")
 
 
 def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool = False) -> str:
@@ -63,11 +85,13 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
     try:
         if len(groups) < 2:
             has = "has" if len(groups) == 1 else "have"
-            raise NoAnswer(f"{len(groups)} of {len(wanted)} combinations {has} a complete{undisturbed} run")
+            why = f"{len(groups)} of {len(wanted)} combinations {has} a complete{undisturbed} run"
+            raise NoAnswer(why, needs=2 - len(groups))
         said = _ANSWERS[ready.answer](ready, sweep, counted, reader)
     except NoAnswer as why:
         if goes_on:
-            return "No answer yet: not enough runs have ended."
+            more = f"{why.needs} more run{' has' if why.needs == 1 else 's of different values have'}"
+            return f"No answer yet: at least {more} to end."
         if (
             ready.is_timed
             and not (sweep.timing or sweep.exclusive)
@@ -78,7 +102,8 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
     if goes_on:
         said = f"So far: {said}"
     if lacking:
-        said += f" Without a complete{undisturbed} run{' yet' if goes_on else ''}: {', '.join(lacking)}."
+        comma = "; " if any("," in name for name in lacking) else ", "
+        said += f" Without a complete{undisturbed} run{' yet' if goes_on else ''}: {comma.join(lacking)}."
     if max(map(len, groups.values())) == 1:
         said += " One run each: their spread is unknown."
     return said
@@ -129,7 +154,7 @@ def _scaling(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Re
     timings = study(
         runs, around, field, with_disturbed=True, statistic="mean" if sweep.timing is None else "median"
     ).timings
-    found = sizes(timings, statistic="mean" if sweep.timing is None else "median")
+    found = sizes_of(timings, statistic="mean" if sweep.timing is None else "median")
     plural = count_in_words(field, 2).partition(" ")[2]
     said = in_words(found, plural)
     if not said:
@@ -174,7 +199,9 @@ def _contest(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Re
 
 
 def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> str:
-    """Return how the result changes per update of mean staleness, for each value of the other settings."""
+    """Return how the result changes per update of mean staleness, for each value of the other settings; where values
+    have single runs, the numbers without a verdict.
+    """
     known = known_experiment(sweep.experiment)
     assert known is not None
     result, lines = metric(known.result.metric), [name for name in sweep.fields if name not in known.counts]
@@ -183,28 +210,67 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
     stale = stale_runs(learned, counts, result.name, lines)
     if not stale:
         raise NoAnswer("no complete run that learned has recorded staleness")
-    unit, hurts, parts, unknown = unit_of_difference(result.name), False, list[str](), dict[str, str]()
-    for line in dict.fromkeys(each.line for each in stale):
-        found = price([each for each in stale if each.line == line])
-        name = f" with {', '.join(map(value_in_words, line))}" if line else ""
-        if isinstance(found, NoPrice):
-            unknown[name] = (found.why if sweep.active else " ".join(found)).removesuffix(".")
-            parts.append(f"unknown{name} ({unknown[name]})")
-            continue
-        change, harm = found.change, found.direction == (-1 if result.better == "max" else 1)
-        mean, low, high = (rounded(each, change.high - change.low) for each in (change.mean, change.low, change.high))
-        interval = f"{mean}{unit} per update of staleness, 95 % interval {low} to {high}"
-        hurts |= harm
-        effect = "yes" if harm else "no, it helps" if found.direction else "not measurably"
-        parts.append(f"{effect}{name} ({result.label.lower()} {interval}, {found.basis})")
-    if len(unknown) == len(parts):
-        whys = set(unknown.values())
-        each = (f"{name.strip()} ({why})" for name, why in unknown.items())
-        raise NoAnswer(whys.pop() if len(whys) == 1 else "; ".join(each))
-    also = " Staleness grows with the trainers, so this is an association." if hurts else ""
-    return f"{ready.question} {_sentence('; '.join(parts))}{also}"
+    by_line = {line: [each for each in stale if each.line == line] for line in dict.fromkeys(one.line for one in stale)}
+    prices = {
+        line: price(own)
+        for line, own in by_line.items()
+        if sum(size.runs >= LEAST_SEEDS for size in sizes(own)) >= LEAST_SEEDS
+    }
+    found = {line: each for line, each in prices.items() if isinstance(each, Price)}
+    whys = {line: each for line, each in prices.items() if isinstance(each, NoPrice)}
+    if len(whys) == len(by_line):
+        reasons = {_why(each, sweep) for each in whys.values()}
+        raise NoAnswer(
+            reasons.pop() if len(reasons) == 1 else "; ".join(f"{_with(line)}: {_why(whys[line], sweep)}" for line in whys)
+        )
+    unit, hurts, parts = unit_of_difference(result.name), False, list[str]()
+    width = min((each.change.high - each.change.low for each in found.values()), default=0.0)
+    for line, own in by_line.items():
+        name = f" {_with(line)}" if line else ""
+        if line in found:
+            change = found[line].change
+            harm = found[line].direction == (-1 if result.better == "max" else 1)
+            mean, low, high = (rounded(each, width) for each in (change.mean, change.low, change.high))
+            interval = f"{mean}{unit} per update of staleness, 95 % interval {low} to {high}"
+            hurts |= harm
+            effect = "yes" if harm else "no, it helps" if found[line].direction else "not measurably"
+            parts.append(f"{effect}{name} ({result.label.lower()} {interval}, {found[line].basis})")
+        elif line in whys:
+            parts.append(f"unknown{name}: {_why(whys[line], sweep)}")
+        else:
+            values = [f"{metric_in_words(result.name, one.result.mean)} at {one.mean.mean:.2f}" for one in sizes(own) if one.result]
+            parts.append(f"no verdict{name}: {result.label.lower()} {_and(values)} updates of mean staleness")
+    said = f"{ready.question} {' '.join(map(_sentence, parts))}"
+    if len(prices) < len(by_line):
+        have = sum(min(LEAST_SEEDS, len(own)) for own in by_values(sweep.fields, runs).values())
+        lacking = LEAST_SEEDS * prod(len(sweep.grid[name]) for name in sweep.fields) - have
+        said += f" A verdict needs {LEAST_SEEDS} seeds of each value: {lacking} more runs."
+    if hurts:
+        said += " Staleness grows with the trainers, so this is an association."
+    said += "".join(f" {words}" for value, words in ready.effects.items() if any(value in line for line in by_line))
+    return said + _resolution(result.name, learned)
 
 
+def _why(found: NoPrice, sweep: Sweep) -> str:
+    return (found.why if sweep.active else " ".join(found)).removesuffix(".")
+
+
+def _with(line: Sequence[Any]) -> str:
+    return f"with {', '.join(map(value_in_words, line))}"
+
+
+def _resolution(name: str, runs: Sequence[RunRow]) -> str:
+    """Return how much one test image counts, as a sentence after another; empty if that is little or unknown."""
+    tested = {DATA_SETS[data].test for run in runs if (data := str(run.config.get("dataset"))) in DATA_SETS}
+    if name != "test/accuracy" or len(tested) != 1 or (step := 100 / max(tested)) < COARSE:
+        return ""
+    return f" One test image of {max(tested)} is {step:.2f} points."
+
+
+_CHARTS: Mapping[Answer, tuple[str, str]] = {
+    "staleness": ("Staleness", "Chart of the result by mean staleness"),
+    "scaling": ("Scaling", "Chart of the work per second by count"),
+}
 _ANSWERS: Mapping[Answer, Callable[[ReadySweep, Sweep, Sequence[RunRow], Reader], str]] = {
     "sweet spot": _sweet_spot,
     "scaling": _scaling,

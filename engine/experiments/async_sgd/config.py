@@ -62,7 +62,11 @@ EXPERIMENT = Experiment(
     config=AsyncSgdConfig,
     ready_sweeps=(
         ReadySweep(
-            "Does staleness hurt?", "quick", {"trainers": "1, 2, 4", "rule": "plain, staleness_scaled"}, "staleness"
+            *("Does staleness hurt?", "quick", {"trainers": "1, 2, 4", "rule": "plain, staleness_scaled"}, "staleness"),
+            effects={
+                "staleness_scaled": "staleness_scaled divides each step by 1 + staleness: a change of its accuracy may "
+                "come from the smaller steps."
+            },
         ),
     ),
     presets={
