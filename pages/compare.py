@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.actions.annotations import saved_views, view_menu
 from app.compare import number_tabs, session_state
-from app.compare.curve_tab import curves
+from app.compare.curve_tab import curves, first_in_words
 from app.compare.number_tabs import differences, numeric_names, runs_table, timelines
 from app.compare.selection import choice, chooser, chosen, telling, with_known_names
 from app.compare.tab_widgets import compared, grouping, legend, show_note, view_facts
@@ -114,8 +114,8 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
             key = session_state.key_of("disturbed", view.disturbed)
             view = replace(view, disturbed=disturbed_choice(ended, reader, key=key))
         values = [compared_values(ended, name, with_disturbed=view.disturbed) for name in names]
-        for said in filter(None, values or [reached_most(groups)]):
-            st.markdown(as_text(said))
+        for said in filter(None, [*(values or [reached_most(groups)]), first_in_words(reader, ended, view)]):
+            st.markdown(f"**{as_text(said)}**")
             page_capture.words([said])
         if timed:
             time_difference(ended, reader, whole=view.disturbed)

@@ -1,15 +1,16 @@
 """The Curves tab of the Compare page: a chart per metric, of single runs or groups, over one x-axis."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
 from app.charts import curve_charts, curve_data, curve_points
 from app.charts.curve_charts import GroupLine, curves_frame, extents, groups_frame
-from app.charts.curve_points import AXES, BYTES, axis_of, metric_of, usual_axis
+from app.charts.curve_points import AXES, BYTES, all_points, axis_of, metric_of, recorded, usual_axis
 from app.compare import zoom as compare_zoom
 from app.compare.groups import binned, explained, lines_of, missing_bands
 from app.compare.session_state import key_of, one_of, several_of
@@ -20,11 +21,13 @@ from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.comparability import depends_on_time, unreliable
 from engine.analysis.run_values import metric_names
+from engine.analysis.scaling.targets import choices, time_text, to_goal, usual_target, way
 from engine.home import Home
 from engine.metrics import metric
 from engine.registry import experiment_title
 from engine.store import Reader
 from engine.store.records import RunRow
+from engine.store.sweeps.sweeps import SEED
 
 FIRST = 4
 """Number of charts if no metric is selected."""
@@ -71,6 +74,51 @@ def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
         show_note(unreliable(found.runs))
     page_capture.others(lambda: _other_metrics(found, drawn, [name for name in known if name not in shown]))
     return view
+
+
+def first_in_words(reader: Reader, groups: Mapping[str, Sequence[RunRow]], view: CompareView) -> str:
+    """Return which group was first, along the chart's x-axis, at the hardest target that all reached, as a sentence;
+    empty on other tabs, where there is none, and on an axis of time with disturbed runs that are not included.
+    """
+    runs = [run for own in groups.values() for run in own]
+    axis, known = view.x or usual_axis(reader, runs), choices(runs)
+    name = next((name for name in (*view.metrics, *known) if name in known), "")
+    target = usual_target(runs, name) if name else None
+    is_left_out = axis == "time" and not view.disturbed and any(run.disturbed for run in runs)
+    if view.tab != "curves" or len(groups) < 2 or target is None or axis not in _COUNTS or is_left_out:
+        return ""
+    where = dict[int, tuple[float, float]]()
+    for run_id, ranks in recorded(reader, runs, name).items():
+        run = next(run for run in runs if run.id == run_id)
+        x, y = all_points(reader, run, ranks[0], axis)
+        places = np.flatnonzero((y >= target if way(name) == "max" else y <= target) & np.isfinite(x))
+        if places.size:
+            where[run_id] = (float(x[places[0]]),) * 2
+    seeds = {group: {run.id: int(run.config.get(SEED, 0)) for run in own} for group, own in groups.items()}
+    goal = to_goal(name, target, axis, seeds, where)
+    means = {group: found.mean for group in groups if (found := goal.time(group))}
+    if len(means) < len(groups):
+        return ""
+    first, last = goal.first(), goal.last()
+    near, far = (_COUNTS[axis](means[group]) for group in (first, last))
+    average = " on average" if len(runs) > len(groups) else ""
+    if near == far:
+        return f"All reached {goal.words} at the same place: after {near}{average}."
+    if average and goal.reached[last].is_like(goal.reached[first]):
+        return (
+            f"No clear difference in where {goal.words} was reached: after {near} ({first}) to {far} ({last}){average}."
+        )
+    single = "" if average else " These are single runs: other seeds may change the order."
+    return f"First at {goal.words}{average}: {first}, after {near}; last: {last}, after {far}.{single}"
+
+
+_COUNTS: Mapping[str, Callable[[float], str]] = {
+    "passes": lambda value: f"{value:.3g} {'pass' if value == 1 else 'passes'}",
+    "updates": lambda value: f"{value:,.0f} updates",
+    "step": lambda value: f"{value:,.0f} steps",
+    "time": time_text,
+}
+"""Places on the x-axes on which a target can be reached, in words."""
 
 
 def _other_metrics(found: Compared, view: CompareView, names: Sequence[str]) -> Iterator[Chart]:

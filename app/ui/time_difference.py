@@ -103,7 +103,11 @@ def disturbed_choice(
                 f"Other programs took up to {most} of the CPU time of {len(disturbed)} of {len(runs)} runs: their "
                 "times, and differences between them, are not reliable."
             )
-        elif of_speed and _are_too_few(done) and not not_comparable(runs, reader.studies.surroundings([run.id for run in runs])):
+        elif (
+            of_speed
+            and _are_too_few(done)
+            and not not_comparable(runs, reader.studies.surroundings([run.id for run in runs]))
+        ):
             _show_disturbed(done, reader, sweep_id)
         if said:
             st.markdown(as_text(said), width="content")

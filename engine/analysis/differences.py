@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.analysis.run_values import TASK, lower_title
 from engine.analysis.total_work import MOST_NAMED, declared
-from engine.config import empty_means, without_interval
+from engine.config import empty_means, unit_of, without_interval
 from engine.config_values import value_in_words
 from engine.registry import known_experiment
 from engine.store.records import RunRow
@@ -15,6 +15,7 @@ from engine.store.sweeps.sweeps import SEED
 
 MISSING = object()
 """Marks a field that a run does not have."""
+_SINGULAR = {"passes": "pass", "epochs": "epoch", "rounds": "round", "batches": "batch"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def _comparable(value: Any) -> str:
 
 def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str]) -> str:
     """Return the settings besides the `varied` ones that differ between compared groups of runs although all have them,
-    as a sentence; empty without any. Seeds, lengths, what is trained and how often a run is tested are left out.
+    as a sentence; empty without any. Seeds, lengths and what is trained are left out.
     """
     runs = [run for own in groups.values() for run in own]
     if len(groups) < 2:
@@ -100,14 +101,21 @@ def _in_words(run: RunRow, name: str) -> str:
     """Return the value of a setting; an empty one as the form shows it."""
     known = known_experiment(run.experiment)
     info = known.config.model_fields.get(name) if known else None
-    return empty_means(info) if info is not None and run.config[name] is None else value_in_words(run.config[name])
+    if info is not None and run.config[name] is None:
+        return empty_means(info)
+    value = value_in_words(run.config[name])
+    if info is None or not without_interval(info):
+        return value
+    unit = unit_of(info)  # one counts epochs, another one rounds
+    return f"{value} {_SINGULAR.get(unit, unit) if run.config[name] == 1 else unit}"
 
 
 def _told_elsewhere(run: RunRow) -> set[str]:
-    """Return the length of a run and its intervals."""
+    """Return the length of a run, and its intervals but those of tests, which decide where a curve has points."""
     known, work = known_experiment(run.experiment), declared(run.experiment, run.config)
     fields = known.config.model_fields if known else {}
-    return {work.length if work else "", *(name for name, info in fields.items() if without_interval(info))}
+    intervals = (name for name, info in fields.items() if without_interval(info) and not name.startswith("evaluate"))
+    return {work.length if work else "", *intervals}
 
 
 def _few(words: Sequence[str], comma: str) -> str:

@@ -214,7 +214,10 @@ def test_a_reason_that_both_rules_have_is_said_once(home: Home) -> None:
 def test_every_ready_made_sweep_has_an_answer_and_none_before_its_runs(
     home: Home, key: tuple[str, str], ready: ReadySweep
 ) -> None:
-    assert answered(home, key, lambda config: None) == "No answer yet: at least 2 more runs of different values have to end."
+    assert (
+        answered(home, key, lambda config: None)
+        == "No answer yet: at least 2 more runs of different values have to end."
+    )
     one = answered(home, key, lambda config: {"time_s": 10.0} if config["seed"] == 0 else None)
     assert "One run each: their spread is unknown." in one or one.startswith("No answer yet"), one
     assert one.startswith(("So far: ", "No answer yet: ")) and "Add " not in one
@@ -243,11 +246,11 @@ def test_single_runs_get_no_verdict_on_accuracy_but_their_numbers_and_what_is_mi
         return None
 
     assert answered(home, STALE, recorded) == (
-        "So far: Does staleness hurt? No verdict with plain: test accuracy 96.00 % at 0.00, 95.60 % at 1.00 and 94.50 % "
-        "at 3.00 updates of mean staleness. No verdict with staleness_scaled: test accuracy 96.00 % at 0.00 updates of "
-        "mean staleness. A verdict needs 2 seeds of each value: 7 more runs. staleness_scaled divides each step by 1 + "
-        "staleness: a change of its accuracy may come from the smaller steps. One test image of 360 is 0.28 points. "
-        "Without a complete run yet: trainers 2, staleness_scaled; trainers 4, staleness_scaled."
+        "So far: Does staleness hurt? No verdict with plain: test accuracy 96.00 % at 0.00, 95.60 % at 1.00 and "
+        "94.50 % at 3.00 updates of mean staleness. No verdict with staleness_scaled: test accuracy 96.00 % at 0.00 "
+        "updates of mean staleness. A verdict needs 2 seeds of each value: 7 more runs. staleness_scaled divides each "
+        "step by 1 + staleness: a change of its accuracy may come from the smaller steps. One test image of 360 is "
+        "0.28 points. Without a complete run yet: trainers 2, staleness_scaled; trainers 4, staleness_scaled."
     )
 
 

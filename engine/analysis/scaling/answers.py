@@ -221,7 +221,9 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
     if len(whys) == len(by_line):
         reasons = {_why(each, sweep) for each in whys.values()}
         raise NoAnswer(
-            reasons.pop() if len(reasons) == 1 else "; ".join(f"{_with(line)}: {_why(whys[line], sweep)}" for line in whys)
+            reasons.pop()
+            if len(reasons) == 1
+            else "; ".join(f"{_with(line)}: {_why(whys[line], sweep)}" for line in whys)
         )
     unit, hurts, parts = unit_of_difference(result.name), False, list[str]()
     width = min((each.change.high - each.change.low for each in found.values()), default=0.0)
@@ -238,7 +240,11 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
         elif line in whys:
             parts.append(f"unknown{name}: {_why(whys[line], sweep)}")
         else:
-            values = [f"{metric_in_words(result.name, one.result.mean)} at {one.mean.mean:.2f}" for one in sizes(own) if one.result]
+            values = [
+                f"{metric_in_words(result.name, one.result.mean)} at {one.mean.mean:.2f}"
+                for one in sizes(own)
+                if one.result
+            ]
             parts.append(f"no verdict{name}: {result.label.lower()} {_and(values)} updates of mean staleness")
     said = f"{ready.question} {' '.join(map(_sentence, parts))}"
     if len(prices) < len(by_line):

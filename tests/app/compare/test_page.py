@@ -565,6 +565,20 @@ def test_the_sentences_speak_of_the_selected_metric_and_of_what_else_may_explain
     assert "Mean training loss on average: " in words(test) and "Last test accuracy on" not in words(test)
 
 
+def test_two_systems_say_which_was_first_at_a_target_and_that_these_are_single_runs(home: Home, store: Store) -> None:
+    ids = [compare.add(store, name, steps=100) for name in ("reference", "sync_sgd")]
+    shown = words(opened_at(runs=ids_text(ids)))
+    assert "The last test accuracy is the same for all: 97" in shown
+    assert "All reached test accuracy 97" in shown and " passes." in shown
+    early = compare.add(store, "reference", steps=50)
+    shown = words(opened_at(runs=ids_text([ids[1], early]), x="step"))
+    assert re.search(r"First at test accuracy 97\S* %: Reference, after 50 steps; last: Synchronous parallel", shown), (
+        shown
+    )
+    assert "These are single runs: other seeds may change the order." in shown
+    assert "evaluate every 10 rounds (Synchronous parallel SGD) and 1 epoch (Reference)" in shown
+
+
 def test_settings_with_many_values_are_ranges_or_a_few_values(reader: Reader, ids: list[int]) -> None:
     run = reader.runs.some(ids[:1])[0]
     groups = {
