@@ -75,12 +75,9 @@ class Duplicates:
         self.decisions = decisions or {}
         """By rank and printed name: the name of its curve, and the logged metric that it copies."""
 
-    def log(self, value: Value, rank: int | None) -> None:
-        """Take note of a logged value."""
-        if not rank:
-            if (logged := self._logged.get(value.name)) is None:
-                logged = self._logged[value.name] = _Logged()
-            logged.values.append(value)
+    def recent(self, name: str) -> deque[Value]:
+        """Return where the values of a logged metric of the whole run, or of its first rank, are to be added."""
+        return self._logged.setdefault(name, _Logged()).values
 
     @property
     def plain(self) -> set[str]:

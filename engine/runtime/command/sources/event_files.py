@@ -27,7 +27,7 @@ from engine.transfer.readers.tensorboard import (
     text_of,
 )
 
-CHUNK = 1 << 18
+CHUNK = 1 << 16
 PATIENCE_S = 30.0
 """A record with a wrong checksum may still be on its way from another machine; after this time it is damage."""
 MOST_LAYOUTS = 10_000
@@ -72,7 +72,16 @@ class EventFile:
             self._rest, more = b"", False
         else:
             self._rest = data[end:]
-        return [value for begin, stop in self._whole(data, spans) for value in self._values(data[begin:stop])], more
+        found: list[Value] = []
+        for begin, stop in self._whole(data, spans):
+            if data[begin] == 0x09 and stop - begin > 20:
+                step, rest = _step(data, begin)
+                if (name := self._layouts.get(data[rest : stop - 4])) is not None:
+                    (value,), (wall,) = _FLOAT.unpack_from(data, stop - 4), _TIME.unpack_from(data, begin + 1)
+                    found.append(Value(name, step, value, wall))
+                    continue
+            found += self._values(data[begin:stop])
+        return found, more
 
     def _spans(self, data: bytes, at: float, final: bool) -> tuple[list[tuple[int, int]], int]:
         """Return where the whole records are, and where the first one that isn't begins."""
@@ -104,8 +113,8 @@ class EventFile:
         if final or at - self._bad_since > PATIENCE_S:
             self.note = f"'{self.path.name}' is damaged from byte {offset:,} on and was read up to there."
 
-    def _whole(self, data: bytes, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Yield the spans whose checksum is right, in their order."""
+    def _whole(self, data: bytes, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return the spans whose checksum is right, in their order."""
         groups: dict[int, list[int]] = {}
         for number, (begin, end) in enumerate(spans):
             groups.setdefault(end - begin, []).append(number)
@@ -124,15 +133,11 @@ class EventFile:
             broken |= {numbers[index] for index in np.flatnonzero(wrong)}
         if broken:
             self.left_out["damaged records"] += len(broken)
-        return (span for number, span in enumerate(spans) if number not in broken)
+            return [span for number, span in enumerate(spans) if number not in broken]
+        return spans
 
     def _values(self, data: bytes) -> list[Value]:
         """Return the scalars of a record."""
-        begin = 9
-        if data[:1] == b"\x09" and len(data) > 20:
-            step, begin = _step(data)
-            if (name := self._layouts.get(data[begin:-4])) is not None:
-                return [Value(name, step, *_FLOAT.unpack_from(data, len(data) - 4), *_TIME.unpack_from(data, 1))]
         try:
             event = message("Event").FromString(data)
         except DecodeError:
@@ -152,15 +157,15 @@ class EventFile:
                 name = self._name(text_of(value.tag) or "value")
                 found.append(Value(name, event.step, number, event.wall_time, "", self.path.name))
         if len(found) == len(event.summary.value) == 1:
-            self._learn(data, begin, found[0].name)
+            self._learn(data, found[0].name)
         return found
 
-    def _learn(self, data: bytes, begin: int, name: str) -> None:
+    def _learn(self, data: bytes, name: str) -> None:
         """Remember the layout of a record if its last bytes are its number."""
         probe = message("Event").FromString(data[:-4] + _FLOAT.pack(123.25))
         same = len(probe.summary.value) == 1 and probe.summary.value[0].simple_value == 123.25
         if same and data[:1] == b"\x09" and len(data) > 20 and len(self._layouts) < MOST_LAYOUTS:
-            self._layouts[data[begin:-4]] = name
+            self._layouts[data[_step(data, 0)[1] : -4]] = name
 
     def _name(self, tag: str) -> str:
         """Return the name of a tag: `add_scalars` puts each of its curves into a folder `tag_curve`."""
@@ -169,18 +174,20 @@ class EventFile:
         return f"{self.prefix}/{tag}" if self.prefix else tag
 
 
-def _step(data: bytes) -> tuple[int, int]:
-    """Return the step of an event, which follows its time, and where the rest begins."""
-    if data[9] != 0x10:
-        return 0, 9
-    step = shift = 0
-    for begin in range(10, 20):
-        byte = data[begin]
-        step |= (byte & 0x7F) << shift
-        shift += 7
+def _step(data: bytes, begin: int) -> tuple[int, int]:
+    """Return the step of an event that begins there, which follows its time, and where the rest begins."""
+    if data[begin + 9] != 0x10:
+        return 0, begin + 9
+    step = data[begin + 10]
+    if step < 0x80:
+        return step, begin + 11
+    step &= 0x7F
+    for shift in range(1, 10):
+        byte = data[begin + 10 + shift]
+        step |= (byte & 0x7F) << 7 * shift
         if byte < 0x80:
-            return step - (1 << 64) if step >= 1 << 63 else step, begin + 1
-    return 0, 9
+            return step - (1 << 64) if step >= 1 << 63 else step, begin + 11 + shift
+    return 0, begin + 9
 
 
 def _checksums(columns: "np.ndarray[Any, np.dtype[np.uint8]]") -> "np.ndarray[Any, np.dtype[np.uint32]]":

@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ class Sources:
         self._events = EventFolders(run_folder, others, since, pids, self._is_taken)
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._skip: dict[tuple[str, int | None], int] = {}
-        self._over = 0
+        self._over = Recognised("", "")
+        self._curves: dict[tuple[str, int | None] | tuple[str, int | None, str], _Curve] = {}
         self.recognised: dict[str, Recognised] = {}
         """What is known of each metric, by name."""
         self.behind = False
@@ -124,8 +126,8 @@ class Sources:
                 counts[what] = counts.get(what, 0) + count
         sentences = [f"Left out {count:,} {what}." for what, count in counts.items()]
         sentences += [stream.note for stream in streams if isinstance(stream, EventFile) and stream.note]
-        if self._over:
-            sentences.append(f"Left out {self._over:,} values: a run has at most {MOST_METRICS:,} metrics.")
+        if self._over.count:
+            sentences.append(f"Left out {self._over.count:,} values: a run has at most {MOST_METRICS:,} metrics.")
         return sentences
 
     def _discover(self, final: bool) -> None:
@@ -177,19 +179,29 @@ class Sources:
 
     # ---- Names -------------------------------------------------------------------------------------------------------
 
-    def _logged(self, stream: Stream, values: list[Value]) -> Iterator[Reading]:
-        """Yield logged values; one whose name a printed metric has taken with other values gets its source's."""
+    def _logged(self, stream: Stream, values: list[Value]) -> list[Reading]:
+        """Return logged values as readings."""
+        rank, source, curves, found = stream.rank, stream.source, self._curves, list[Reading]()
         for value in values:
-            if (name := self._renamed.get(value.name)) is None:
-                name = value.name
-                if not stream.rank and name in self._duplicates.plain:
-                    name = f"{name} ({stream.source})"
-                    self._remember({"logged": value.name, "name": name})
-                self._renamed[value.name] = name
-            value = value if name == value.name else value._replace(name=name)
-            if self._logs:
-                self._duplicates.log(value, stream.rank)
-            yield from self._reading(stream.rank, stream.source, value)
+            if (curve := curves.get((value[0], rank))) is None:
+                curve = curves[value[0], rank] = self._curve(self._logged_name(value[0], stream), rank, source, value)
+                if not rank:
+                    curve.recent = self._duplicates.recent(curve.name)
+            if curve.recent is not None:
+                curve.recent.append(value)
+            if curve.take(value[1]):
+                found.append(curve.reading(value, self.since))
+        return found
+
+    def _logged_name(self, name: str, stream: Stream) -> str:
+        """Return the name of a logged metric; with its source, if a printed metric of other values has its name."""
+        if (known := self._renamed.get(name)) is None:
+            known = name
+            if not stream.rank and name in self._duplicates.plain:
+                known = f"{name} ({stream.source})"
+                self._remember({"logged": name, "name": known})
+            self._renamed[name] = known
+        return known
 
     def _printed(self, final: bool) -> Iterator[Reading]:
         """Yield printed values that aren't copies of logged ones."""
@@ -198,25 +210,49 @@ class Sources:
         for key, (name, copy_of) in [*self._duplicates.decisions.items()][before:]:
             self._remember({"printed": key, "name": name, "copy_of": copy_of})
         for rank, value in found:
-            yield from self._reading(rank, PRINTED, value)
+            if (curve := self._curves.get((value.name, rank, PRINTED))) is None:
+                curve = self._curves[value.name, rank, PRINTED] = self._curve(value.name, rank, PRINTED, value)
+            if curve.take(value.step):
+                yield curve.reading(value, self.since)
         for name, copy_of in self._duplicates.copies().items():
             known = self.recognised.setdefault(f"{name} (printed)", Recognised(PRINTED, ""))
             known.same_as = copy_of
 
-    def _reading(self, rank: int | None, source: str, value: Value) -> Iterator[Reading]:
-        name, step, number, at, unit, example = value
+    def _curve(self, name: str, rank: int | None, source: str, value: Value) -> "_Curve":
+        """Return a new curve, one that takes nothing if the run has too many."""
         short = name if len(name) <= LONGEST_METRIC else shortened(name, LONGEST_METRIC)
-        if (known := self.recognised.get(short)) is None:
+        if short not in self.recognised:
             if len(self.recognised) >= MOST_METRICS:
-                self._over += 1
-                return
-            known = self.recognised[short] = Recognised(source, example, unit)
-        known.count += 1
-        key = short, rank
-        if self._skip.get(key, 0):
-            self._skip[key] -= 1
-        elif abs(step) < 1 << 63:
-            yield Reading(rank, source, Point(short, step, number, max(0.0, at - self.since)))
+                return _Curve(short, rank, source, self._over, {})
+            self.recognised[short] = Recognised(source, value.example, value.unit)
+        return _Curve(short, rank, source, self.recognised[short], self._skip)
+
+
+@dataclass
+class _Curve:
+    """Where the values of one metric, rank and source go."""
+
+    name: str
+    rank: int | None
+    source: str
+    known: Recognised
+    skip: dict[tuple[str, int | None], int]
+    recent: deque[Value] | None = None
+
+    def take(self, step: int) -> bool:
+        """Count a value, and return whether it is to be stored."""
+        self.known.count += 1
+        if self.skip and self.skip.get((self.name, self.rank), 0):
+            self.skip[self.name, self.rank] -= 1
+            return False
+        return -_LARGEST <= step <= _LARGEST and self.known.source != ""
+
+    def reading(self, value: Value, since: float) -> Reading:
+        """Return a value as a reading."""
+        return Reading(self.rank, self.source, Point(self.name, value[1], value[2], max(0.0, value[3] - since)))
+
+
+_LARGEST = (1 << 63) - 1
 
 
 def _decisions(path: Path) -> list[dict[str, Any]]:
