@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.runtime.command.sources.printed import PrintedLines
-from engine.runtime.command.sources.readings import CHUNK, LOGGED, PRINTED, TRACKIO, JsonLines, Lines, Value
+from engine.runtime.command.sources.readings import LOGGED, PRINTED, TRACKIO, JsonLines, Lines, Value
 from engine.system.run_files import piece
 
+PRINTED_CHUNK = 1 << 13
 MOST_IDS = 100_000
 """Ids of records that Trackio may write twice."""
 
@@ -26,7 +27,7 @@ class PrintedLog:
 
     def read(self, at: float, final: bool) -> tuple[list[Value], bool]:
         try:
-            found = piece(self.path, self.offset, CHUNK)
+            found = piece(self.path, self.offset, PRINTED_CHUNK)
             more = self.path.stat().st_size > found.end
         except OSError:
             return [], False

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from engine.runtime.command.sources.readings import Value
 
+LONGEST, MOST_DULL = 2_000, 2_000
+"""Characters of a line that isn't JSON, and kinds of lines without a measurement that are remembered."""
 MOST_PENDING = 500
 """Kinds of lines without a step that are remembered until one is repeated."""
 _I = re.IGNORECASE
@@ -26,7 +28,7 @@ _TIMES = re.compile(
 )
 _PLACES = re.compile(
     r"\b[a-z][a-z0-9+.-]*://\S+|(?<![\w.%])(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.+=@-]+(?:[/\\][\w.+=@-]*)*"
-    r"|[\w./\\=+@-]+\.(?:py|pth?|ckpt|safetensors|bin|json|jsonl|ya?ml|txt|csv|tsv|npy|npz|png|jpe?g|log|gz|zip|h5|pkl|so)"
+    r"|(?<![\w./\\=+@-])[\w./\\=+@-]{1,300}\.(?:py|pth?|ckpt|safetensors|bin|json|jsonl|ya?ml|txt|csv|tsv|npy|npz|png|jpe?g|log|gz|zip|h5|pkl|so)"
     r"\b(?::\d+)?",
     _I,
 )
@@ -34,7 +36,7 @@ _PREFIX = re.compile(
     r"^(?:\s*(?:\[(?:rank|default|\d+,)? ?\d*\](?:<std\w+>)?:|\(\w+ pid=\d+[^)]*\)|\d{1,4}:(?=\s)"
     r"|[\[(<|]?(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL)\b[\])>|:]*(?:[\w.]+:)?))+",
 )
-_TRACE = re.compile(r"\s*(?:\[rank\d+\]:)?\s*Traceback \(most recent call last\)")
+_TRACE = "Traceback (most recent call last)"
 _NOISE = re.compile(
     r"^\s*(?:File \"|[\w.]*(?:Error|Exception|Warning|Interrupt)\b|Usage:|\[?W\d{4}\b|usage:|#)"
     r"|\bwarn(?:ing)?\b|\bdeprecated\b|tensor\(\s*\[|\barray\(|^\s*[\[(]*[-+\d.e, ]+[\])]*$|^\s*\w+\((?!.*\bloss\b)"
@@ -44,6 +46,8 @@ _NOISE = re.compile(
 _SCALAR = re.compile(
     r"\b(?:tensor|(?:np\.)?(?:float|int)\d*|Array)\(\s*([-+\d.e]+|nan|[-+]?inf)\s*(?:,[^()<]*(?:<[^>]*>)?\s*)?\)", _I
 )
+
+_DIGITS = re.compile(r"\d+")
 
 # ---- Numbers and names ---------------------------------------------------------------------------------------------
 
@@ -237,8 +241,8 @@ _WORD = (
 )
 _EPOCH = r"epochs?|ep|episodes?|generation|gen"
 _STEP = re.compile(
-    rf"(?P<before>(?:[\w-]+ )?[\w-]+[ _])?(?<![\w./-])(?P<word>{_WORD}|{_EPOCH})(?:\s*(?:number|no\.?|num|idx))?"
-    rf"\s*[:=#]?\s*[\[(]?\s*(?P<n>{_INT})(?![\w]|\.\d|:\d|-\d)"
+    rf"(?P<before>(?:\b[\w-]{{1,20}} )?\b[\w-]{{1,20}}[ _])?(?<![\w./-])(?P<word>{_WORD}|{_EPOCH})"
+    rf"(?:\s*(?:number|no\.?|num|idx))?\s*[:=#]?\s*[\[(]?\s*(?P<n>{_INT})(?![\w]|\.\d|:\d|-\d)"
     rf"(?:\s*(?:/|of|out of)\s*(?P<total>{_INT}))?(?:\s*\(\s*[\d.]+\s?%\))?\s*[\])]?",
     _I,
 )
@@ -327,6 +331,7 @@ class PrintedLines:
     """The number of lines without a step that had a metric."""
     table: list[tuple[str, str]] = field(default_factory=list)
     section: str = ""
+    dull: set[str] = field(default_factory=set)
     last: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def read(self, line: str, at: float) -> list[Value]:
@@ -358,7 +363,7 @@ class PrintedLines:
                 yield value
 
     def _is_noise(self, line: str) -> bool:
-        if _TRACE.match(line):
+        if _TRACE in line:
             self.in_traceback = True
         elif self.in_traceback:
             text = re.sub(r"^\s?\[rank\d+\]: ?", "", line)
@@ -428,16 +433,27 @@ class PrintedLines:
     # ---- Bars and text ---------------------------------------------------------------------------------------------
 
     def _bar_or_text(self, line: str, at: float) -> list[Value]:
+        if len(line) > LONGEST or (kind := _DIGITS.sub("0", line)) in self.dull:
+            return []
         text = _PLACES.sub("\t", line)
-        if match := _BAR.match(text):
+        if "%|" in text and (match := _BAR.match(text)):
             return self._bar(match, at)
-        if (match := _COUNTER.match(text)) and match["post"]:
+        if "it [" in text and (match := _COUNTER.match(text)) and match["post"]:
             step = self._at_bar(match["desc"], int(match["n"]), None)
             return [value._replace(step=step) for value in self._pairs(match["post"], True, "", at)]
         text = _PREFIX.sub("", _TIMES.sub("\t", text)).strip(" ")
-        if _NOISE.search(text):
+        is_noise, text = _NOISE.search(text), _SCALAR.sub(r"\1", text)
+        if is_noise or not self._may_measure(text):
+            if len(self.dull) < MOST_DULL:
+                self.dull.add(kind)
             return []
-        return self._text(_SCALAR.sub(r"\1", text), at)
+        return self._text(text, at)
+
+    def _may_measure(self, text: str) -> bool:
+        """Return whether a line, or one like it with other digits, may have an index or a measurement."""
+        return bool(_STEP.search(text) or _RATIO.search(text) or _PAIR.match(text)) or bool(
+            self._pairs(text, True, "", 0.0) or _sentence(text, 0.0)
+        )
 
     def _bar(self, match: re.Match[str], at: float) -> list[Value]:
         done = int(float(match["n"]) * _TIMES_OF_1000[match["k"]])

@@ -189,7 +189,8 @@ Downloading: 12%|█ | 1.2G/3.4G [00:10<00:20, 100MB/s]
 listening on 127.0.0.1:6006 at http://localhost:6006/
 init tcp://10.0.0.1:29500
 max steps: 1000
-warmup step: 100
+warmup step: 100, lr: 0.1
+number of steps: 50 | lr: 0.1
 number of parameters: 123.45M
 2024-01-02 03:04:05 step 7 done in 0:00:12
 train.py:50: UserWarning: step 3 loss=0.5 is deprecated
