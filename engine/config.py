@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
@@ -278,11 +278,17 @@ def is_advanced(field: FieldInfo) -> bool:
     return bool(_shown(field).get("advanced"))
 
 
+def is_whole(field: FieldInfo) -> bool:
+    """Return whether a number must be whole. Of a script's setting whose type was inferred from 1, it need not."""
+    return bool(_shown(field).get("whole", True))
+
+
 def choices_of(field: FieldInfo) -> tuple[Any, ...]:
     """Return the allowed values of a `Literal` or catalogue field, or an empty tuple for any other field."""
     if catalogue := _shown(field).get("catalogue"):
         return choices(catalogue)
-    return get_args(field.annotation) if "Literal" in str(field.annotation) else ()
+    kinds = (field.annotation, *get_args(field.annotation))
+    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
 
 
 def _shown(field: FieldInfo) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def usual_values(config: type[Config], field: str, base: Mapping[str, Any]) -> s
         tried = choices
     elif info.annotation is bool:
         tried = (False, True)
-    elif is_count and (value or 0) <= SMALL_COUNT:
+    elif is_count and (value is None or (isinstance(value, int | float) and value <= SMALL_COUNT)):
         tried = (1, 2, 4, 8)
     elif isinstance(value, int | float):
         tried = dict.fromkeys(value * factor if factor >= 1 or not is_count else value // 2 for factor in (0.5, 1, 2))

@@ -1,4 +1,6 @@
-"""The experiment and the preset of the launch form, chosen by a card, a link or a clone, and the settings of a link."""
+"""What the launch form is of, chosen in its list, by a link or by a clone: an experiment with its preset, or a person's
+own command; and the settings of a link.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,9 +10,9 @@ import streamlit as st
 
 from app.actions.submit import NODES, TARGET
 from app.core.assets import at
-from app.launch import sweep_form
+from app.launch import own_command, sweep_form
 from app.launch.message_flow import scene
-from app.links.launch import ASKED, Wish, changes_of, read_link
+from app.links.launch import ASKED, CommandWish, Wish, changes_of, read_command_link, read_link
 from app.ui import components, config_form
 from app.ui.config_form import label_of
 from app.ui.documentation import guide
@@ -24,6 +26,8 @@ from engine.registry import experiment, experiments
 
 FIRST = ("hogwild", "quick")
 """The run offered on a first visit: it needs no network and takes under half a minute."""
+OWN = ""
+"""The place of a person's own command among the experiments."""
 CUSTOM = "defaults"
 _CHOSEN = "launch.chosen"
 _LINK = "launch.link"
@@ -31,6 +35,7 @@ _WARNINGS = "launch.said"
 _CLONED = "launch.cloned"
 """The run that the settings of the form came from."""
 _EXPERIMENT = "launch.experiment"
+_RECIPE = "launch.recipe"
 _FORM_ALONE = "launch.form_alone"
 """Whether a link or a clone brought the form, which is then shown without the list of experiments."""
 _LESSON = "launch.lesson"
@@ -50,18 +55,23 @@ ICONS: dict[MessagePattern, str] = {
 
 @dataclass(frozen=True)
 class ExperimentChoice:
-    """The experiment whose form is shown, and its preset (None: the defaults)."""
+    """The experiment whose form is shown, and its preset (None: the defaults); OWN for a person's own command."""
 
     experiment: str
     preset: str | None
 
 
-def chosen() -> tuple[Experiment, str | None]:
-    """Return the experiment and the preset of the form, after reading a new link."""
+def chosen() -> tuple[Experiment | None, str | None]:
+    """Return the experiment and the preset of the form, after reading a new link; no experiment for a person's own
+    command.
+    """
     link = _asked()
     if st.session_state.get(_LINK) != link or _CHOSEN not in st.session_state:
         st.session_state[_LINK] = link
-        _take(
+        command = read_command_link(dict(link))
+        if command is None and own_command.is_begun() and not any(values for _, values in link):
+            command = CommandWish()
+        _take_command(command) if command else _take(
             read_link(
                 st.query_params.get("experiment"),
                 st.query_params.get("preset"),
@@ -73,6 +83,8 @@ def chosen() -> tuple[Experiment, str | None]:
             )
         )
     choice: ExperimentChoice = st.session_state[_CHOSEN]
+    if choice.experiment == OWN:
+        return None, None
     found = experiment(choice.experiment)
     if any(config_form.key_of(found.name, name) not in st.session_state for name in found.config.model_fields):
         config_form.fill(
@@ -88,6 +100,10 @@ def _asked() -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def choose(name: str, preset: str | None) -> None:
     """Show the form of an experiment with the preset's values, and put both into the address."""
+    if name == OWN:
+        own_command.leave_recipe()
+        choose_own(CommandWish(), {"command": ""})
+        return
     found = experiment(name)
     st.session_state[_CHOSEN] = ExperimentChoice(name, preset)
     st.session_state[_FORM_ALONE] = False
@@ -97,11 +113,16 @@ def choose(name: str, preset: str | None) -> None:
     config_form.fill(found, _starting_values(found, preset))
     st.session_state[f"preset.{name}"] = preset or CUSTOM
     st.query_params.from_dict({"experiment": name} | ({"preset": preset} if preset else {}))
-    st.session_state[_LINK] = (
-        ("experiment", (name,)),
-        ("preset", (preset,) if preset else ()),
-        *((other, ()) for other in ASKED[2:]),
-    )
+    st.session_state[_LINK] = _asked()
+
+
+def choose_own(wish: CommandWish, query: Mapping[str, str]) -> None:
+    """Show the form of a person's own command, filled with a wish unless that is empty, and put it into the address."""
+    st.session_state[_CHOSEN] = ExperimentChoice(OWN, None)
+    st.session_state[_FORM_ALONE] = False
+    st.session_state[_WARNINGS] = own_command.take(wish) if wish != CommandWish() else ()
+    st.query_params.from_dict(query)
+    st.session_state[_LINK] = _asked()
 
 
 def keep(found: Experiment, values: dict[str, object]) -> None:
@@ -115,26 +136,58 @@ def complaints() -> None:
         st.warning(as_text(sentence))
 
 
-def experiment_list(current: Experiment) -> None:
-    """Show the experiments to choose from, and how the chosen one's processes send messages."""
+def experiment_list(current: Experiment | None) -> None:
+    """Show what to choose from, and how the chosen experiment's processes send messages."""
     if st.session_state.get(_FORM_ALONE):
         st.button(
             "All experiments", key="launch.all", type="tertiary", icon=":material/arrow_back:", on_click=_show_all
         )
     else:
         found = {one.name: one for one in experiments()}
-        st.session_state[_EXPERIMENT] = current.name
+        recipe = "" if current else own_command.recipe_chosen()
+        st.session_state[_EXPERIMENT] = current.name if current else None if recipe else OWN
         st.radio(
             "Experiment",
-            list(found),
+            [OWN, *found],
             key=_EXPERIMENT,
-            format_func=lambda name: f":material/{ICONS[found[name].pattern]}: {found[name].title}",
-            captions=[one.tagline for one in found.values()],
+            index=None,
+            format_func=lambda name: (
+                f":material/{ICONS[found[name].pattern]}: {found[name].title}"
+                if name
+                else ":material/terminal: Your command"
+            ),
+            captions=["Your own script, by its command", *(one.tagline for one in found.values())],
             on_change=_experiment_changed,
         )
+        _recipes(recipe)
+    if current is None:
+        return
     components.message_flow(
         "message-flow", {"title": current.title, **scene(current.pattern, _several(current)).to_json(current.flows)}
     )
+
+
+def _recipes(chosen: str) -> None:
+    """Show the lab's recipes to choose from."""
+    with reading() as reader:
+        found = {each.name: each for each in reader.recipes.everyone()}
+    if not found:
+        return
+    st.session_state[_RECIPE] = chosen if chosen in found else None
+    st.radio(
+        "Lab's recipes",
+        list(found),
+        key=_RECIPE,
+        index=None,
+        format_func=lambda name: f":material/receipt_long: {as_text(found[name].title)}",
+        captions=[as_text(own_command.recipe_in_words(each)) for each in found.values()],
+        on_change=_recipe_changed,
+    )
+
+
+def _recipe_changed() -> None:
+    if name := st.session_state[_RECIPE]:
+        choose_own(CommandWish(recipe=name), {"recipe": name})
 
 
 def _several(current: Experiment) -> int | None:
@@ -223,7 +276,7 @@ def reaches(preset: Preset) -> str:
 
 def _experiment_changed() -> None:
     name = st.session_state[_EXPERIMENT]
-    choose(name, "quick" if "quick" in experiment(name).presets else None)
+    choose(name, "quick" if name and "quick" in experiment(name).presets else None)
 
 
 def _show_all() -> None:
@@ -252,6 +305,15 @@ def _resize() -> None:
 def _preset_changed(name: str) -> None:
     preset = st.session_state[f"preset.{name}"]
     choose(name, None if preset == CUSTOM else preset)
+
+
+def _take_command(wish: CommandWish) -> None:
+    """Fill the form of a person's own command from a link."""
+    st.session_state[_CHOSEN] = ExperimentChoice(OWN, None)
+    st.session_state[_FORM_ALONE] = False
+    st.session_state[_WARNINGS] = own_command.take(wish) if wish != CommandWish() else ()
+    if wish.target is not None:
+        st.session_state[TARGET], st.session_state[NODES] = wish.target, wish.nodes
 
 
 def _take(wish: Wish) -> None:

@@ -1,6 +1,6 @@
 """The box beside the form: the resources of the run, its name, a link to the form, and the launch button."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from app.core.formatting import duration
 from app.launch import resource_summary, sweep_form
 from app.launch.experiment_picker import FIRST, reaches
 from app.launch.resource_summary import caveats, resources
-from app.links.launch import LAUNCH, as_path, launch_query, target_query
+from app.launch.sweep_form import LaunchForm
+from app.links.launch import LAUNCH, as_path, target_query
 from app.ui import current_user, dialogs
 from app.ui.html import as_text
 from app.ui.run_state import place_in_words
@@ -69,14 +70,13 @@ def _first_run(found: Experiment) -> None:
         submit(Launch(found.name, found.configure(FIRST[1]).model_dump(mode="json"), preset=FIRST[1]))
 
 
-def launchpad(
-    found: Experiment, preset: str | None, config: Config | None, values: Mapping[str, Any], problems: Mapping[str, str]
-) -> None:
+def launchpad(form: LaunchForm) -> None:
     """Show the resources of the run, or of each run of a sweep, and the launch button."""
+    found, config = form.definition, form.config
     with st.container(border=True):
         st.header("Resources", anchor=False)
         at = run_on(USUAL)
-        draft = sweep_form.fold(found, values)
+        draft = sweep_form.fold(form)
         above, naming, action, below = st.container(), st.container(), st.container(), st.container()
         takes = above if draft is None else below  # the form of a sweep is long: its button comes first
         name_of = "Run" if draft is None else "Sweep"
@@ -101,8 +101,7 @@ def launchpad(
                     else unreached(found, configs[0], asked.max_run_time_s)
                 )
             if ready and draft is None and config and not asked.target:
-                settings, owner = config.model_dump(mode="json"), current_user.whoever()
-                wanted = Launch(found.name, settings, owner, terms=asked, demand=demands[0])
+                wanted = form.launch(config, owner=current_user.whoever(), terms=asked, demand=demands[0])
                 expected = queue_actions.show_prospect(wanted)
                 if expected:
                     for sentence in unreached_in(config, expected.execution_s or expected.median, asked.max_run_time_s):
@@ -111,25 +110,33 @@ def launchpad(
                 sweep_forecast.before_launch(found.name, draft.plan, draft.sweep.seeds, draft.sweep.timing, asked)
             if ready and asked.target:
                 start_on_cluster(asked, len(demands))
-            if draft is None and config is None:
-                count = len(problems)
-                st.write(
-                    "1 invalid setting: see the marked field."
-                    if count == 1
-                    else f"{count} invalid settings: see the marked fields."
-                )
-            if draft is None and "" in problems:
-                st.error(as_text(problems[""]))
+            _show_problems(form, of_sweep=draft is not None)
+        allowed = current_user.control(
+            "launch" if draft is None else "launch sweep",
+            disabled=not ready or bool(form.trouble),
+            runs_command=form.command is not None,
+        )
         # No number of runs: a press right after typing a value launches that value, which the label can't show yet.
         if action.button(
-            "Launch" if draft is None else "Launch sweep",
-            type="primary",
-            disabled=not ready,
-            width="stretch",
-            key="launch",
+            "Launch" if draft is None else "Launch sweep", type="primary", width="stretch", key="launch", **allowed
         ):
-            _launch(found, config, draft, {"preset": preset, "name": title, "terms": asked})
-        _footer(found, preset, values, asked)
+            _launch(form, draft, name=title, terms=asked)
+        _footer(form, asked)
+
+
+def _show_problems(form: LaunchForm, *, of_sweep: bool) -> None:
+    """Say why the form can't be launched; a sweep's section says what is wrong with its settings."""
+    if form.config is None and not of_sweep:
+        count = len(form.problems)
+        st.write(
+            "1 invalid setting: see the marked field."
+            if count == 1
+            else f"{count} invalid settings: see the marked fields."
+        )
+    if "" in form.problems and not of_sweep:
+        st.error(as_text(form.problems[""]))
+    if form.trouble:
+        st.write(as_text(form.trouble))
 
 
 def _show_cautions(sentences: Sequence[str]) -> None:
@@ -137,12 +144,12 @@ def _show_cautions(sentences: Sequence[str]) -> None:
         st.markdown(f":orange-badge[Caution] {as_text(sentence)}")
 
 
-def _launch(found: Experiment, config: Config | None, draft: sweep_form.Draft | None, more: dict[str, Any]) -> None:
+def _launch(form: LaunchForm, draft: sweep_form.Draft | None, **more: Any) -> None:
     """Launch what the form holds; `more` are the other fields of the launch."""
     if draft:
-        submit(replace(draft.sweep, shared=replace(draft.sweep.shared, **more)))
-    elif config:
-        submit(Launch(found.name, config.model_dump(mode="json"), **more))
+        submit(replace(draft.sweep, shared=replace(draft.sweep.shared, preset=form.preset, **more)))
+    elif form.config:
+        submit(form.launch(form.config, **more))
 
 
 def _shown_demands(configs: Sequence[Config], terms: LaunchOptions) -> list[Demand]:
@@ -164,12 +171,12 @@ def _shown_demands(configs: Sequence[Config], terms: LaunchOptions) -> list[Dema
     return [each for each, _ in asked]
 
 
-def _footer(found: Experiment, preset: str | None, values: Mapping[str, Any], terms: LaunchOptions) -> None:
+def _footer(form: LaunchForm, terms: LaunchOptions) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover("Link to this form", type="tertiary"):
             st.caption("Opens the form with its current settings.")
             st.code(
-                page_address(as_path(LAUNCH, launch_query(found, preset, values) | target_query(terms))),
+                page_address(as_path(LAUNCH, {**form.query, **target_query(terms)})),
                 language=None,
                 wrap_lines=True,
             )

@@ -9,9 +9,11 @@ import streamlit as st
 from app.actions.sweep_forecast import count_of
 from app.ui.config_form import help_of, label_of
 from app.ui.html import as_text
+from engine.config import Config
 from engine.config_values import read_values, usual_values, value_in_words
-from engine.errors import ConfigError
+from engine.errors import ConfigError, UnknownName
 from engine.experiment import Experiment
+from engine.script.command import Command
 from engine.store import Launch, SweepLaunch
 from engine.store.launches import FEWEST_TIMED, Draw, Timing
 from engine.store.sweeps.sweeps import SEED
@@ -29,6 +31,28 @@ RANGES = (
 
 
 @dataclass(frozen=True)
+class LaunchForm:
+    """The content of the launch form: an experiment's, or that of a person's own command."""
+
+    definition: Experiment
+    config: Config | None
+    """The checked settings; None if some are invalid."""
+    values: Mapping[str, Any]
+    problems: Mapping[str, str]
+    query: Mapping[str, str | list[str]]
+    """The query of the link that fills the form with these values."""
+    preset: str | None = None
+    command: Command | None = None
+    trouble: str = ""
+    """Why it can't be launched besides its settings, as a sentence."""
+
+    def launch(self, config: Config, **more: Any) -> Launch:
+        """Return the launch of a run with these settings; `more` are the launch's other fields."""
+        settings = config.model_dump(mode="json")
+        return Launch(self.definition.name, settings, preset=self.preset, command=self.command, **more)
+
+
+@dataclass(frozen=True)
 class Draft:
     """The content of the section; without a plan it is invalid, and the section shows why."""
 
@@ -37,12 +61,11 @@ class Draft:
     plan: Plan | None = None
 
 
-def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
+def fold(form: LaunchForm) -> Draft | None:
     """Show the switch and, if it is on, the section; return the draft, or None for a single run."""
-    help_text = (
-        "Launch several runs of this experiment over values of one or two settings. They start as capacity becomes "
-        "free."
-    )
+    found, values, command = form.definition, form.values, form.command
+    what = "command" if command else "experiment"
+    help_text = f"Launch several runs of this {what} over values of one or two settings. They start as capacity frees."
     if not st.toggle("Run a sweep", key=f"sweep.on.{found.name}", help=help_text, persist_state="session"):
         return None
     with st.container(horizontal=True):
@@ -55,9 +78,15 @@ def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
             ),
         )
         kind = _choice(found, "Search", "kind", (GRID, DRAWN))
-    fields = [name for name in found.config.model_fields if name != SEED]
+    seed_field = _seed_field(found, command) if command else SEED
+    lists = {name for name, types in found.config.value_types().items() if list in types}
+    fields = [name for name in found.config.model_fields if name != seed_field and name not in lists]
+    if not fields:
+        st.caption("The command has no setting that could vary.")
+        return None
     with st.container(horizontal=True):
-        first = _field(found, "Parameter", "first", fields, found.axis)
+        axis = found.axis if found.axis in fields else fields[0]
+        first = _field(found, "Parameter", "first", fields, axis)
         texts = {first: _values(found, first, values, kind == DRAWN)}
     with st.container(horizontal=True):
         second = _field(
@@ -67,10 +96,14 @@ def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
             texts[second] = _values(found, second, values, kind == DRAWN)
     draw = Draw(*_drawn(found), texts) if kind == DRAWN else None
     with st.container(horizontal=True):
-        seeds, timing = _timing(found) if purpose == TIMING else (_seeds(found), None)
+        seeds, timing = _timing(found) if purpose == TIMING else (_seeds(found, seed_field), None)
         stop_after = _stop_after(found)
     equal = found.work is not None and _equal_work(found)
-    draft, problems = _draft(found, values, texts, seeds, draw, timing, stop_after, equal)
+    config = {name: value for name, value in values.items() if equal or name not in texts}
+    shared = Launch(found.name, config, command=command)
+    draft, problems = _draft(
+        found, shared, texts, seeds, draw, timing, stop_after, equal, seed_field if command else ""
+    )
     for sentence in problems:
         st.markdown(f":red[{as_text(sentence)}]")
     if draft.plan:
@@ -112,8 +145,20 @@ def _drawn(found: Experiment) -> tuple[int, int]:
     return count, seed
 
 
-def _seeds(found: Experiment) -> int:
-    return _count(found, "Seeds", "seeds", 1, "Runs per combination; seeds count up from the form's seed.")
+def _seed_field(found: Experiment, command: Command) -> str:
+    """Show which setting of a command takes the seeds; return it, "" if none does."""
+    numbers = [each.name for each in command.fields if each.type in ("int", "float")]
+    options = [*numbers, NOTHING] if not command.seed_field else numbers
+    chosen = _field(
+        *(found, "Seed setting", "seed_field", options, command.seed_field or NOTHING),
+        help_text="The setting that takes the seeds. With none, runs of a combination are equal repeats.",
+    )
+    return "" if chosen == NOTHING else chosen
+
+
+def _seeds(found: Experiment, seed_field: str) -> int:
+    counted = f"seeds count up from the form's {seed_field}." if seed_field else "they are equal repeats."
+    return _count(found, "Seeds" if seed_field else "Repeats", "seeds", 1, as_text(f"Runs per combination; {counted}"))
 
 
 def _timing(found: Experiment) -> tuple[int, Timing]:
@@ -193,7 +238,9 @@ def _count(found: Experiment, label: str, which: str, value: int, help_text: str
     return int(st.number_input(label, step=1, key=key, help=help_text, persist_state="session"))
 
 
-def _field(found: Experiment, label: str, which: str, options: Sequence[str], default: str) -> str:
+def _field(
+    found: Experiment, label: str, which: str, options: Sequence[str], default: str, help_text: str | None = None
+) -> str:
     key = f"sweep.{which}.{found.name}"
     if st.session_state.get(key, default) not in options:
         st.session_state[key] = default if default in options else options[0]
@@ -204,6 +251,7 @@ def _field(found: Experiment, label: str, which: str, options: Sequence[str], de
         options,
         key=key,
         format_func=lambda name: label_of(name, fields[name]) if name in fields else name,
+        help=help_text,
         persist_state="session",
     )
 
@@ -216,23 +264,22 @@ def _values(found: Experiment, field: str, values: Mapping[str, Any], is_drawn: 
         key, (usual_range(found.config, field, values.get(field)) or usual) if is_drawn else usual
     )
     help_text = f"{as_text(RANGES if is_drawn else WRITTEN)} {help_of(info)}"
-    return st.text_input(
-        f"Values of {label_of(field, info).lower()}", key=key, help=help_text, live="400ms", persist_state="session"
-    )
+    label = as_text(info.title) if info.title else label_of(field, info).lower()
+    return st.text_input(f"Values of {label}", key=key, help=help_text, live="400ms", persist_state="session")
 
 
 def _draft(
     found: Experiment,
-    values: Mapping[str, Any],
+    shared: Launch,
     texts: Mapping[str, str],
     seeds: int,
     draw: Draw | None,
     timing: Timing | None,
     stop_after: int | None,
     equal_work: bool,
+    seed_field: str,
 ) -> tuple[Draft, list[str]]:
     """Return the draft with its plan, or without one and the error messages."""
-    base = {name: value for name, value in values.items() if equal_work or name not in texts}
     grid: dict[str, tuple[Any, ...]] = {}
     problems: list[str] = []
     for field, text in {} if draw else texts.items():
@@ -241,7 +288,11 @@ def _draft(
         except ConfigError as error:
             problems += [problem.sentence for problem in error.problems]
     sweep = SweepLaunch(
-        *(Launch(found.name, base), grid, seeds, draw), stop_after=stop_after, timing=timing, equal_work=equal_work
+        *(shared, grid, seeds, draw),
+        stop_after=stop_after,
+        timing=timing,
+        equal_work=equal_work,
+        seed_field=seed_field,
     )
     if problems:
         return Draft(sweep), problems
@@ -251,6 +302,8 @@ def _draft(
         return Draft(sweep, plan(sweep)), []
     except ConfigError as error:
         return Draft(sweep), [problem.sentence for problem in error.problems]
+    except UnknownName as error:
+        return Draft(sweep), [str(error)]
 
 
 def _summary(planned: Plan, seeds: int, draw: Draw | None, timing: Timing | None) -> str:

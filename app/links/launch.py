@@ -3,6 +3,7 @@
 An invalid part of a link gives a warning, never an error.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +17,13 @@ from engine.errors import ConfigError, UnknownName
 from engine.experiment import Experiment
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
+from engine.script.command import Command, Rendered
 from engine.store.records import Run, RunRow
 
 SEPARATOR = ":"
 LAUNCH = "/launch"
 """The path of the launch form."""
-ASKED = ("experiment", "preset", "set", "sweep", "clone", "on", "nodes")
+ASKED = ("experiment", "preset", "set", "sweep", "clone", "on", "nodes", "command", "folder", "python", "recipe")
 """The parameters of a link to it."""
 
 
@@ -89,6 +91,61 @@ def read_link(
     )
 
 
+@dataclass(frozen=True)
+class CommandWish:
+    """The content of the form of a person's own command from a link, which executes nothing."""
+
+    text: str = ""
+    folder: str = ""
+    python: str = ""
+    recipe: str = ""
+    clone: int | None = None
+    """The run whose command and settings it takes."""
+    settings: Mapping[str, str | None] = field(default_factory=dict)
+    """Values by setting, as texts."""
+    target: str | None = None
+    nodes: int = 1
+
+
+def read_command_link(query: Mapping[str, Sequence[str]]) -> CommandWish | None:
+    """Return what a link asks of the form of a person's own command; None for a link to an experiment."""
+    one = {name: values[0] for name, values in query.items() if values}
+    clone = one.get("clone", "")
+    if "experiment" in one or not (one.keys() & {"command", "recipe"} or is_run_id(clone)):
+        return None
+    pairs = (text.partition(SEPARATOR) for text in query.get("set", ()))
+    nodes = one.get("nodes", "")
+    return CommandWish(
+        one.get("command", ""),
+        one.get("folder", ""),
+        one.get("python", ""),
+        one.get("recipe", ""),
+        int(clone) if is_run_id(clone) else None,
+        {name.strip(): None if value == "none" else value for name, found, value in pairs if found},
+        "" if clone and "on" not in one else one.get("on"),
+        max(1, int(nodes)) if is_run_id(nodes) else 1,
+    )
+
+
+def command_query(
+    command: Command, values: Mapping[str, Any], base: Mapping[str, Any], recipe: str = "", clone: int | None = None
+) -> dict[str, str | list[str]]:
+    """Return the query that fills the form with a command and its settings, as changes of `base`; the recipe or the run
+    that it is from by name, else its text.
+    """
+    query: dict[str, str | list[str]]
+    if recipe or clone is not None:
+        query = {"recipe": recipe} if recipe else {"clone": str(clone)}
+    else:
+        query = {"command": Rendered(list(command.argv), command.environment).text, "folder": command.folder}
+        query |= {"python": command.python} if command.python else {}
+    changed = {name: value for name, value in values.items() if name in base and value != base[name]}
+    texts = {name: shlex.join(map(str, value)) if isinstance(value, list) else value for name, value in changed.items()}
+    if texts:
+        query["set"] = [f"{name}{SEPARATOR}{'none' if text is None else text}" for name, text in texts.items()]
+    return query
+
+
 def changes_of(found: Experiment, preset: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of `values` that differ from the preset's (the defaults without one)."""
     base = found.configure(preset).model_dump()
@@ -113,6 +170,8 @@ def clone_query(run: Run | RunRow) -> dict[str, str | list[str]]:
 
     Raises UnknownName for an experiment that this version doesn't have.
     """
+    if run.command_id is not None:
+        return {"clone": str(run.id)} | target_query(run)
     found = experiment(run.experiment)
     nearest = min(found.presets, key=lambda preset: len(changes_of(found, preset, run.config)), default=None)
     return launch_query(found, run.preset or nearest, run.config) | {"clone": str(run.id)} | target_query(run)

@@ -85,6 +85,9 @@ _legend = st.components.v2.component(
 _preload = st.components.v2.component(
     "parallab_preload", js=static_text("plot/plotly.js", "page/preload.js"), isolate_styles=False
 )
+_paste = st.components.v2.component(
+    "parallab_paste", js=static_text("page/cleanup.js", "page/paste.js"), isolate_styles=False
+)
 
 
 def pulse(
@@ -259,6 +262,11 @@ def timeline(run_id: int, ranks: int, *, active: bool) -> None:
 def preload_plotly() -> None:
     """Have the browser load plotly.js while it is idle."""
     _preload(key="preload", data={"plotly": at(PLOTLY_URL)}, height=1)
+
+
+def commit_early(key: str) -> None:
+    """Have the text area of that key send its text as soon as one was pasted, or a moment after typing."""
+    _paste(key=f"paste-{key}", data={"field": f".st-key-{key.replace('.', '-')} textarea"}, height=1)
 
 
 def _nothing() -> None:

@@ -4,22 +4,25 @@ The widgets do not enforce bounds: an invalid value stays visible, with its erro
 """
 
 import math
+import shlex
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
 import streamlit as st
 from pydantic.fields import FieldInfo
 
 from app.ui.html import as_text
-from engine.config import Config, bound_of, choices_of, empty_means, is_advanced, may_be_empty, unit_of
-from engine.config_values import field_title
+from engine.config import Config, bound_of, choices_of, empty_means, is_advanced, is_whole, may_be_empty, unit_of
+from engine.config_values import field_title, value_in_words
 from engine.errors import ConfigError
 from engine.experiment import Experiment
 
 Problems = dict[str, str]
 FEW = 4
 """Up to this many choices are shown as buttons; more as a list."""
+LARGEST_WHOLE = 2**53 - 1
+"""Up to this size every whole number is exact in a browser."""
 
 
 def key_of(experiment: str, name: str) -> str:
@@ -31,13 +34,21 @@ def fill(experiment: Experiment, values: Mapping[str, Any]) -> None:
     """Put values into the form before it is drawn."""
     for name in experiment.config.model_fields:
         if name in values:
-            st.session_state[key_of(experiment.name, name)] = values[name]
+            st.session_state[key_of(experiment.name, name)] = as_typed(values[name])
+
+
+def as_typed(value: Any) -> Any:
+    """Return a value as its widget holds it: a list as words, quoted as for a shell."""
+    return shlex.join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def values_of(experiment: Experiment) -> dict[str, Any]:
     """Return the values of the form; fields not drawn yet have their default."""
     fields = experiment.config.model_fields
-    return {name: st.session_state.get(key_of(experiment.name, name), field.default) for name, field in fields.items()}
+    return {
+        name: st.session_state.get(key_of(experiment.name, name), as_typed(field.default))
+        for name, field in fields.items()
+    }
 
 
 def check(experiment: Experiment, values: Mapping[str, Any]) -> tuple[Config | None, Problems]:
@@ -71,14 +82,16 @@ def form(experiment: Experiment, problems: Problems, config: Config | None = Non
         name for name in plain if name in Config.model_fields
     ]
     advanced = [name for name in fields if is_advanced(fields[name])]
-    _grid(experiment, own, problems, notes)
+    grid(experiment, own, problems, notes)
     if advanced:
         with st.expander("Advanced", expanded=any(name in problems for name in advanced)):
-            _grid(experiment, advanced, problems, notes)
+            grid(experiment, advanced, problems, notes)
 
 
 def label_of(name: str, field: FieldInfo) -> str:
     """Return a field's name as a label, with its unit unless the name says it: `Timeout (s)`, `Batch steps`."""
+    if field.title:  # the name that a script gives it
+        return field.title
     title, unit = field_title(name), unit_of(field)
     words, noun = title.lower().split(), unit.split(" ")[-1]
     said = {noun, noun.removesuffix("s"), f"({unit})"}
@@ -93,7 +106,8 @@ def help_of(field: FieldInfo) -> str:
     return as_text(f"{text} Allowed: {' and '.join(rules)}." if rules else text)
 
 
-def _grid(experiment: Experiment, names: list[str], problems: Problems, notes: Mapping[str, str]) -> None:
+def grid(experiment: Experiment, names: Sequence[str], problems: Problems, notes: Mapping[str, str]) -> None:
+    """Draw fields in two columns, each with its error message or its note below."""
     for start in range(0, len(names), 2):
         for column, name in zip(st.columns(2, gap="medium"), names[start : start + 2], strict=False):
             with column:
@@ -106,38 +120,47 @@ def _grid(experiment: Experiment, names: list[str], problems: Problems, notes: M
 
 def _field(name: str, field: FieldInfo, key: str) -> None:
     """Draw the widget for a field's type; its value is in the session, from `fill`."""
-    st.session_state.setdefault(key, field.default)
-    label, kind = label_of(name, field), _kind(field)
+    value = st.session_state.setdefault(key, as_typed(field.default))
+    label, kind, text = label_of(name, field), _kind(field), help_of(field)
+    label = as_text(label) if field.title else label
     empty = empty_means(field) if may_be_empty(field) else None
     if options := choices_of(field):
-        if (
-            st.session_state[key] not in options
-        ):  # it was removed from the list: it stays visible, with its error message
-            options = (*options, st.session_state[key])
+        if value not in options and not (empty and value is None):
+            options = (*options, value)  # it was removed from the list: it stays visible, with its error message
         if len(options) <= FEW:
-            st.segmented_control(label, options, key=key, help=help_of(field), required=True, wrap=True)
+            st.segmented_control(label, options, key=key, help=text, required=empty is None, wrap=True)
         else:
-            st.selectbox(label, options, key=key, help=help_of(field))
+            st.selectbox(label, options, key=key, help=text, index=None if empty else 0, placeholder=empty)
+    elif kind is bool and empty:
+        st.segmented_control(label, (True, False), key=key, help=text, format_func=value_in_words)
     elif kind is bool:
-        st.toggle(label, key=key, help=help_of(field))
-    elif kind is int:
-        st.number_input(label, step=1, key=key, help=help_of(field), value=None if empty else "min", placeholder=empty)
-    elif kind is float:
-        st.number_input(
-            label,
-            step=_step(field),
-            format="%g",
-            key=key,
-            help=help_of(field),
-            value=None if empty else "min",
-            placeholder=empty,
-        )
-    elif kind is str:
-        st.text_input(
-            label, key=key, help=help_of(field), placeholder=empty_means(field) if field.default == "" else None
-        )
+        st.toggle(label, key=key, help=text)
+    elif kind in (int, float) and _fits_a_number(value):
+        _number(label, field, key, kind is int and is_whole(field), empty)
+    elif kind in (str, int, float) or get_origin(kind) is list:
+        if value is not None and not isinstance(value, str):
+            st.session_state[key] = str(value)
+        widget = st.text_area if isinstance(value, str) and "\n" in value else st.text_input
+        widget(label, key=key, help=text, placeholder=empty_means(field) if field.default in ("", None) else None)
     else:
         raise TypeError(f"The form has no widget for {name}: {field.annotation}.")
+
+
+def _number(label: str, field: FieldInfo, key: str, whole: bool, empty: str | None) -> None:
+    """Draw the widget of a number, which may be `empty`."""
+    text = help_of(field)
+    lowest: Any = None if empty else "min"
+    if whole:
+        st.number_input(label, step=1, key=key, help=text, value=lowest, placeholder=empty)
+        return
+    if isinstance(st.session_state[key], int):
+        st.session_state[key] = float(st.session_state[key])
+    st.number_input(label, step=_step(field), format="%g", key=key, help=text, value=lowest, placeholder=empty)
+
+
+def _fits_a_number(value: Any) -> bool:
+    """Return whether a browser's number field can hold a value; a text such as `inf` and 2 ** 60 stay texts."""
+    return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) <= LARGEST_WHOLE)
 
 
 def _kind(field: FieldInfo) -> Any:

@@ -223,8 +223,11 @@ class CommandConfig:
 
 def _described(each: CommandField) -> FieldInfo:
     """Return a field as pydantic describes one, which the form and the checks of values read."""
-    kind: Any = Literal[each.choices] if each.choices else _TYPES[each.type]
-    info: FieldInfo = Field(_plain(each.default), description=each.help or None)
+    kind: Any = Literal[each.choices] if each.choices and each.type != "list" else _TYPES[each.type]
+    shown: dict[str, Any] = {"empty": "not given", "whole": each.type == "int" and each.certain}
+    info: FieldInfo = Field(
+        _plain(each.default), title=each.name, description=each.help or None, json_schema_extra=shown
+    )
     info.annotation = kind | None if each.default is None else kind
     return info
 
@@ -234,7 +237,7 @@ def _converted(each: CommandField, value: Any, kind: str = "") -> Any:
     kind, text = kind or each.type, value.strip() if isinstance(value, str) else value
     if value is None or (value == "" and each.default is None):
         return None
-    if each.choices:
+    if each.choices and kind != "list":
         if (found := next((one for one in each.choices if str(one) == str(text)), None)) is None:
             raise _wrong(each.name, f"one of {', '.join(map(str, each.choices))}", value)
         return found

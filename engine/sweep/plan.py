@@ -61,6 +61,8 @@ def with_seeds(asked: SweepLaunch) -> SweepLaunch:
     if before in (asked.draw.over if asked.draw else asked.grid):
         raise _seed_is_no_field(before)
     config = {SEED if name == before else name: value for name, value in shared.config.items()}
+    if config.get(SEED, 0) is None:  # seeds then count up from 0
+        del config[SEED]
     return replace(asked, shared=replace(shared, command=command, config=config), seed_field="")
 
 

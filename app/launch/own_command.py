@@ -1,0 +1,580 @@
+"""The launch form of a lab's own command: the text that a person pastes, its folder and interpreter, the settings that
+it gives, and the command as it will run.
+
+Nothing of it runs before Launch, but the probe that a person asks for. Scripts are read only for people who may run
+commands: what a script holds is theirs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import streamlit as st
+
+from app.core.assets import at
+from app.launch.sweep_form import LaunchForm
+from app.links.launch import CommandWish, command_query
+from app.ui import components, config_form, current_user, store_access
+from app.ui.config_form import Problems
+from app.ui.documentation import pages
+from app.ui.html import as_text, link
+from app.ui.store_access import reading
+from engine.errors import ConfigError, EngineError
+from engine.experiment import Experiment
+from engine.script.command import LEVELS, Command, Rendered, read_command
+from engine.script.enrich import enriched
+from engine.script.environments import PythonInterpreter, interpreter_at, interpreters, on_path
+from engine.script.probe import LIMIT_S, probed
+from engine.script.settings import definition_of
+from engine.store import Store
+from engine.store.records import Run
+from engine.store.scripts import Recipe
+
+TEXT, FOLDER, PYTHON = "own.text", "own.folder", "own.python"
+"""Keys of the fields; they keep their values while other pages are visited."""
+_GIVEN, _READ, _VALUES, _SUGGESTED = "own.given", "own.read", "own.values", "own.python.suggested"
+_SEARCH = "own.search"
+AS_WRITTEN = ""
+"""The choice of the interpreter that the command itself names."""
+GUIDE = "own-script"
+FEW = 12
+"""Up to this many settings that were not pasted are shown at once; more after a click, with a search."""
+EXAMPLES = (
+    "python train.py --lr 0.1 --epochs 3",
+    "torchrun --nproc-per-node 2 train.py --amp",
+    "OMP_NUM_THREADS=2 uv run train.py model.depth=4",
+)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A command that a run or a recipe has; it stands while the fields are as it fills them."""
+
+    command: Command
+    name: str
+    """The name that its runs have as their experiment."""
+    changes: Mapping[str, Any]
+    """Values that differ from those of the command."""
+    cloned: int | None = None
+    recipe: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the command as a person would paste it."""
+        return Rendered(list(self.command.argv), self.command.environment).text
+
+
+@dataclass(frozen=True)
+class Own:
+    """The command of the form, with its settings."""
+
+    command: Command
+    definition: Experiment
+    given: Given | None = None
+
+
+def is_begun() -> bool:
+    """Return whether a command is in the form."""
+    return bool(st.session_state.get(TEXT))
+
+
+def take(wish: CommandWish) -> tuple[str, ...]:
+    """Fill the form from a link, which executes nothing; return a warning for each part that could not be applied."""
+    try:
+        given = _given(wish)
+    except EngineError as error:
+        return (str(error),)
+    st.session_state[_GIVEN] = given
+    st.session_state.pop(_READ, None)
+    command = given.command if given else None
+    if command:
+        fill(given.text if given else "", command.folder, command.python)
+    else:
+        fill(wish.text, wish.folder or None, wish.python or None)
+    if (own := read()) is None:
+        return ()
+    changes, sentences = dict(given.changes) if given else {}, []
+    for name, text in wish.settings.items():
+        try:
+            changes |= {name: own.definition.config.check_field(name, text)}
+        except EngineError as error:
+            sentences.append(f"Link setting '{name[:80]}' ignored. {error}")
+    _set_values(own, changes)
+    return tuple(sentences)
+
+
+def _given(wish: CommandWish) -> Given | None:
+    if wish.clone is not None:
+        with reading() as reader:
+            run = reader.runs.one(wish.clone)
+        return of_run(run)
+    if wish.recipe:
+        with reading() as reader:
+            return of_recipe(reader.recipes.one(wish.recipe))
+    return None
+
+
+def of_run(run: Run) -> Given | None:
+    """Return the command of a run with the values of its settings; None if it has none."""
+    if run.command is None:
+        return None
+    known = {each.name for each in run.command.fields}
+    changes = {name: value for name, value in run.config.items() if name in known}
+    return Given(run.command, run.experiment, changes, run.id)
+
+
+def of_recipe(recipe: Recipe) -> Given:
+    """Return the command of a recipe, whose values are the defaults."""
+    return Given(recipe.command, recipe.name, {}, recipe=recipe.name)
+
+
+def fill(text: str, folder: str | None, python: str | None) -> None:
+    """Put a command into the fields before they are drawn; None leaves a field as it is."""
+    for key, value in ((TEXT, text), (FOLDER, folder), (PYTHON, python)):
+        if value is not None:
+            st.session_state[key] = value
+    st.session_state[_SUGGESTED] = st.session_state.get(PYTHON) if python is None else None
+
+
+def read() -> Own | None:
+    """Return the command of the fields with its settings; None if there is none, or it can't be read."""
+    text, folder, python = (str(st.session_state.get(key) or "").strip() for key in (TEXT, FOLDER, PYTHON))
+    given: Given | None = st.session_state.get(_GIVEN)
+    if not text:
+        st.session_state.pop(_READ, None)
+        return None
+    key = (text, folder, python)
+    kept = st.session_state.get(_READ)
+    if kept is None or kept[0] != key:
+        before: Own | None = kept[1] if kept else None
+        own, sentence = _own(text, folder, python, given)
+        st.session_state[_READ] = kept = (key, own, sentence)
+        if own:
+            _carry(before, own)
+    own = kept[1]
+    if own:
+        _refill(own)
+    return own
+
+
+def _own(text: str, folder: str, python: str, given: Given | None) -> tuple[Own | None, str]:
+    """Return the command of some fields, or why there is none."""
+    is_same = given is not None and text == given.text
+    if given and is_same and (folder, python) == (given.command.folder, given.command.python):
+        return Own(given.command, definition_of(given.command, given.name), given), ""
+    try:
+        command = read_command(text, folder, python)
+    except ConfigError as error:
+        return None, error.problems[0].sentence
+    if current_user.why_no_commands() is None:
+        command = enriched(command)
+    else:
+        command = replace(command, why_not="Only people who may run commands can have its script read.")
+    if given and is_same:
+        command = replace(command, result=given.command.result, better=given.command.better)
+    name = given.name if given and is_same else command.name
+    return Own(command, definition_of(command, name), given if is_same else None), ""
+
+
+# ---- The values of the settings: they outlast a search, a folded section, and a visit to another page ----------------
+
+
+def _set_values(own: Own, changes: Mapping[str, Any]) -> None:
+    values = {name: config_form.as_typed(value) for name, value in (own.command.defaults() | dict(changes)).items()}
+    st.session_state[_VALUES] = values
+    config_form.fill(own.definition, values)
+
+
+def _carry(before: Own | None, own: Own) -> None:
+    """Give the fields of a command that was read again their values, with those that a person changed before."""
+    held: Mapping[str, Any] = st.session_state.get(_VALUES, {})
+    old = {each.name: each for each in before.command.fields} if before else {}
+    carried = {
+        each.name: held[each.name]
+        for each in own.command.fields
+        if (was := old.get(each.name)) and each.name in held and (was.type, was.default) == (each.type, each.default)
+    }
+    _set_values(own, (dict(own.given.changes) if own.given else {}) | carried)
+
+
+def _refill(own: Own) -> None:
+    """Give fields that weren't drawn their values, which Streamlit has forgotten."""
+    held: Mapping[str, Any] = st.session_state.get(_VALUES, {})
+    for name, field in own.definition.config.model_fields.items():
+        key = config_form.key_of(own.definition.name, name)
+        if key not in st.session_state:
+            st.session_state[key] = held.get(name, config_form.as_typed(field.default))
+
+
+# ---- The page ------------------------------------------------------------------------------------------------------
+
+
+def form() -> LaunchForm | None:
+    """Show the form; return its content, None while there is no command that could be read."""
+    _pasted()
+    if (own := read()) is None:
+        return None
+    if own.given:
+        _source(own.given)
+    config, values, problems = _settings(own)
+    checked = config.model_dump(mode="json") if config else dict(values)
+    if config:
+        _as_it_runs(own, checked)
+        _save(own, checked)
+    given = own.given if own.given and own.command is own.given.command else None
+    base = own.command.defaults() | (dict(given.changes) if given else {})
+    query = command_query(own.command, checked, base, given.recipe if given else "", given.cloned if given else None)
+    trouble = why_no_folder() or why_no_interpreter()
+    return LaunchForm(own.definition, config, values, problems, query, None, own.command, trouble)
+
+
+def _pasted() -> None:
+    """Show the field for the command, with its folder and interpreter, and what is wrong with them below."""
+    refusal = current_user.why_no_commands()
+    st.header("Your command", anchor=False)
+    st.write(
+        "Paste a training command as you run it in a terminal. Its options become settings; it is started "
+        "only when you launch it."
+    )
+    if refusal:
+        st.warning(as_text(refusal))
+    st.text_area(
+        "Command",
+        key=TEXT,
+        height=90,
+        placeholder=EXAMPLES[0],
+        help=as_text("Words are split as a shell does; pipes, variables and other syntax of a shell are not run."),
+        persist_state="session",
+    )
+    components.commit_early(TEXT)
+    _complain(_sentence())
+    folder, python = st.columns([1, 1], gap="medium")
+    with folder:
+        _remember_folder()
+        st.text_input(
+            "Folder",
+            key=FOLDER,
+            placeholder="/data/project",
+            help="The folder that the command runs in.",
+            persist_state="session",
+        )
+        _complain(why_no_folder())
+    with python:
+        _interpreter(refusal is None)
+
+
+def _complain(sentence: str) -> None:
+    if sentence:
+        st.markdown(f":red[{as_text(sentence)}]")
+
+
+def _sentence() -> str:
+    read()
+    kept = st.session_state.get(_READ)
+    return str(kept[2]) if kept else ""
+
+
+def why_no_folder() -> str:
+    """Return what is wrong with the folder; empty if nothing, or nothing is pasted."""
+    folder = str(st.session_state.get(FOLDER) or "").strip()
+    if not str(st.session_state.get(TEXT) or "").strip() or current_user.why_no_commands() is not None:
+        return ""
+    if not folder:
+        return "Folder is missing: give the one that the command runs in, such as /data/project."
+    if not folder.startswith("/"):
+        return f"Folder must be a whole path, such as {Path.home()}/project; got {folder}."
+    path = Path(folder)
+    try:
+        if path.is_dir():
+            return ""
+        return f"Folder {folder} {'is a file' if path.exists() else 'does not exist'}. Give the folder of the script."
+    except OSError as error:
+        return f"Folder {folder} can't be entered: {error.strerror}."
+
+
+def _remember_folder() -> None:
+    """Offer the folder of the person's last command."""
+    if FOLDER in st.session_state or current_user.why_no_commands() is not None:
+        return
+    with reading() as reader:
+        last = reader.recipes.last_command(current_user.name() or "")
+    st.session_state[FOLDER] = last.folder if last else ""
+
+
+def _interpreter(may: bool) -> None:
+    """Show the interpreters to choose from, with their versions."""
+    folder = str(st.session_state.get(FOLDER) or "")
+    found = {each.path: each for each in interpreters(folder)} if may else {}
+    _suggest(list(found))
+    chosen = str(st.session_state.get(PYTHON) or "")
+    st.selectbox(
+        "Interpreter",
+        list(dict.fromkeys([AS_WRITTEN, *found, chosen])),
+        key=PYTHON,
+        format_func=lambda path: _choice(path, found.get(path), folder),
+        accept_new_options=True,
+        disabled=not may,
+        placeholder="Path of an interpreter",
+        help="Choose one, or enter the path of another. Versions are read from its files.",
+        persist_state="session",
+    )
+    chosen = str(st.session_state.get(PYTHON) or "")
+    if not may:
+        return
+    if not chosen:
+        st.caption(as_text(_as_written()))
+        return
+    try:
+        st.caption(as_text(f"{interpreter_at(chosen, folder).versions}."))
+    except ConfigError as error:
+        _complain(error.problems[0].sentence)
+
+
+def why_no_interpreter() -> str:
+    """Return what is wrong with the interpreter; empty if nothing."""
+    chosen, folder = (str(st.session_state.get(key) or "") for key in (PYTHON, FOLDER))
+    try:
+        if chosen:
+            interpreter_at(chosen, folder)
+    except ConfigError as error:
+        return error.problems[0].sentence
+    return ""
+
+
+def _suggest(found: list[str]) -> None:
+    """Choose the nearest interpreter for a command that leaves it open, until the person chooses one."""
+    own = read()
+    first = found[0] if found and (own is None or _is_open(own.command)) else AS_WRITTEN
+    if PYTHON not in st.session_state or st.session_state.get(_SUGGESTED) == st.session_state[PYTHON]:
+        st.session_state[PYTHON] = st.session_state[_SUGGESTED] = first
+        read()
+
+
+def _is_open(command: Command) -> bool:
+    """Return whether a command leaves it to the PATH which interpreter runs it."""
+    program = command.argv[command.program_at]
+    return command.launcher in ("python", "torchrun", "accelerate") and "/" not in program
+
+
+def _choice(path: str, found: PythonInterpreter | None, folder: str) -> str:
+    if not path:
+        return "As in the command"
+    inside = Path(path).is_relative_to(folder) if folder else False
+    shown = str(Path(path).relative_to(folder)) if inside else path
+    if found is None:
+        return shown
+    return f"{shown.removesuffix('/bin/python')} ({found.versions})"
+
+
+def _as_written() -> str:
+    own = read()
+    if own is None:
+        return ""
+    program = own.command.argv[own.command.program_at]
+    if own.command.launcher == "uv":
+        return "uv chooses it."
+    if "/" in program:
+        return f"{program}, as the command names it."
+    path = on_path(program)
+    return f"{program} of the PATH: {path}." if path else f"The PATH of the console has no program {program}."
+
+
+def _settings(own: Own) -> tuple[Any, dict[str, Any], Problems]:
+    """Show the settings of the command, those pasted first; return the checked config, the values and the problems."""
+    command, definition = own.command, own.definition
+    values = config_form.values_of(definition)
+    st.session_state[_VALUES] = values
+    config, problems = config_form.check(definition, values)
+    _how_read(own)
+    shown = [each for each in command.fields if each.group != "hidden" or each.pasted]
+    notes = {each.name: "Required by the script." for each in shown if each.required and each.default is None}
+    first = [each.name for each in shown if each.pasted]
+    rest = [each for each in shown if not each.pasted]
+    if first:
+        config_form.grid(definition, first, problems, notes)
+    elif not rest:
+        st.caption("The command has no settings that could be changed here: edit its text.")
+    if len(rest) <= FEW:
+        _groups(own, [each.name for each in rest], problems, notes)
+    else:
+        is_wrong = any(each.name in problems for each in rest)
+        with st.expander(f"More settings ({len(rest)})", is_wrong, key="own.more", on_change="rerun") as fold:
+            if fold.open or is_wrong:
+                sought = st.text_input(
+                    "Search settings",
+                    key=_SEARCH,
+                    type="search",
+                    live="300ms",
+                    placeholder="Name or help",
+                    persist_state="session",
+                )
+                words = (sought or "").lower().split()
+                found = [
+                    each.name for each in rest if all(word in f"{each.name} {each.help}".lower() for word in words)
+                ]
+                _groups(own, found, problems, notes)
+                if not found:
+                    st.caption("No setting has these words in its name or help.")
+    _complain(problems.get("", ""))
+    return config, values, problems
+
+
+def _groups(own: Own, names: list[str], problems: Problems, notes: Mapping[str, str]) -> None:
+    """Draw settings by the groups of the script's parser, in its order."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(own.command.field(name).group, []).append(name)
+    for group, members in groups.items():
+        if len(groups) > 1 and group:
+            st.markdown(f"**{as_text(group[:1].upper() + group[1:])}**")
+        config_form.grid(own.definition, members, problems, notes)
+
+
+def _how_read(own: Own) -> None:
+    """Say how the form was read, and offer the probe where it would tell more."""
+    command = own.command
+    count = len([each for each in command.fields if each.group != "hidden"])
+    many = f"{count} {'setting' if count == 1 else 'settings'}"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(as_text(f"{many}, read from {LEVELS[command.level]}. {command.why_not}".strip()), width="stretch")
+        if command.level in ("command", "source") and command.script and command.is_python:
+            allowed = current_user.off(
+                current_user.why_no_commands(),
+                help=f"Runs the script until it reads its options, for at most {LIMIT_S:g} s.",
+            )
+            if st.button("Ask the script", key="own.probe", icon=":material/help_center:", **allowed):
+                _ask(own)
+
+
+def _ask(own: Own) -> None:
+    if current_user.why_no_commands() is not None or why_no_folder() or why_no_interpreter():
+        st.error("The folder and the interpreter must be there before the script can be asked.")
+        return
+    with st.spinner("The script is asked for its options…"):
+        command = replace(probed(own.command), result=own.command.result, better=own.command.better)
+    found = replace(own, command=command, definition=definition_of(command, own.definition.name))
+    st.session_state[_READ] = (st.session_state[_READ][0], found, "")
+    _carry(own, found)
+    st.rerun()
+
+
+def _as_it_runs(own: Own, values: Mapping[str, Any]) -> None:
+    """Show the command as it will run with the values of the form."""
+    command = own.command
+    shown = command.rendered(values, processes=True)
+    if command.python and _is_open(command) and command.argv[command.program_at].startswith("python"):
+        shown.argv[shown.argv.index(command.argv[command.program_at])] = command.python
+    st.markdown("**The command as it runs**")
+    st.code(shown.text, language="bash", wrap_lines=True)
+    where = f"In {command.folder}" if command.folder else ""
+    st.caption(
+        as_text(f"{where}. Parallab sets CUDA_VISIBLE_DEVICES, the port of a launcher, and PARALLAB_RUN_FOLDER.")
+    )
+
+
+# ---- Recipes: the command with its settings, for the lab ------------------------------------------------------------
+
+
+def recipe_chosen() -> str:
+    """Return the recipe whose command the form has, "" if it has none."""
+    own = read()
+    return own.given.recipe if own and own.given else ""
+
+
+def leave_recipe() -> None:
+    """Keep the text of a recipe's command as the person's own."""
+    st.session_state.pop(_GIVEN, None)
+    st.session_state.pop(_READ, None)
+
+
+def recipe_in_words(recipe: Recipe) -> str:
+    """Return what a recipe is, for the list."""
+    return f"Version {recipe.version}{': ' if recipe.description else ''}{recipe.description.partition('. ')[0][:80]}"
+
+
+def _source(given: Given) -> None:
+    """Say which run or recipe the command is from; a recipe can be hidden from the list."""
+    if given.cloned is not None:
+        st.caption(f"Command and settings of [run {given.cloned}]({at(f'/run?run={given.cloned}')}).")
+    if not given.recipe:
+        return
+    with reading() as reader:
+        recipe = reader.recipes.one(given.recipe)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        about = f"Recipe {recipe.name}, version {recipe.version}, saved by {recipe.created_by}. {recipe.description}"
+        st.caption(as_text(about), width="stretch")
+        allowed = current_user.control(
+            *("hide recipe", [recipe.created_by]),
+            what=f"Recipe {recipe.name}",
+            help="Takes it from this list. Its runs stay, and it can be shown again on the command line.",
+        )
+        if st.button("Hide", key="own.hide", **allowed) and _hidden(recipe.name):
+            leave_recipe()
+            st.rerun()
+
+
+def _hidden(name: str) -> bool:
+    def hide(store: Store) -> bool:
+        store.recipes.hide(name, by=current_user.whoever())
+        return True
+
+    return bool(store_access.command(hide))
+
+
+def _save(own: Own, values: Mapping[str, Any]) -> None:
+    """Show the button that saves the command with its settings for the lab."""
+    refusal = current_user.why_not("launch") or current_user.why_no_commands()
+    with st.popover("Save as recipe", icon=":material/receipt_long:", **current_user.off(refusal)):
+        st.caption(
+            "Everyone in this lab finds a recipe in the list. Saving under the same name makes the next version."
+        )
+        recipe = own.given.recipe if own.given else ""
+        name = st.text_input("Name", value=recipe or Path(own.command.name).stem, key=f"own.recipe.{own.command.name}")
+        description = st.text_area("Description", key="own.recipe.description", height=70, max_chars=2_000)
+        ranked, direction = st.columns(2)
+        metric = ranked.text_input(
+            "Ranking metric",
+            value=own.command.result,
+            key=f"own.recipe.metric.{own.command.name}",
+            placeholder="e.g. val/accuracy",
+            help="The recorded metric by which its runs are ranked.",
+        )
+        options: list[Literal["max", "min"]] = ["max", "min"]
+        better = direction.segmented_control(
+            "Better is", options, default=own.command.better or "max", key="own.recipe.better", required=True
+        )
+        if st.button("Save recipe", type="primary", key="own.recipe.save"):
+            kept = replace(_with_defaults(own, values), result=metric.strip(), better=better if metric.strip() else "")
+            _keep(name.strip(), kept, description)
+
+
+def _keep(name: str, kept: Command, description: str) -> None:
+    """Save a command as a recipe under the person's name, and show its form."""
+    current_user.require_name(partial(_keep, name, kept, description))
+
+    def save(store: Store) -> int:
+        return store.recipes.save(name, kept, by=current_user.whoever(), description=description)
+
+    if version := store_access.command(save):
+        st.toast(as_text(f"Saved as version {version} of recipe {name}."))
+        st.query_params.from_dict({"recipe": name})
+        st.rerun()
+
+
+def _with_defaults(own: Own, values: Mapping[str, Any]) -> Command:
+    """Return the command with the form's values as its own."""
+    if all(each.is_default(values[each.name]) for each in own.command.fields):
+        return own.command
+    found = own.command.rendered(values)
+    return enriched(read_command(found.text, own.command.folder, own.command.python))
+
+
+def empty() -> None:
+    """Show what can be pasted."""
+    st.caption("Such as")
+    for each in EXAMPLES:
+        st.code(each, language="bash", wrap_lines=True)
+    if GUIDE in pages():
+        st.html(link("Guide: your own script", at(f"/docs?page={GUIDE}")))

@@ -1,0 +1,195 @@
+"""The launch form of a person's own command: pasted, read without executing anything, changed, launched, saved."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.launch import own_command
+from app.links.launch import clone_query, command_query
+from app.ui import current_user
+from engine.access.rules import Program
+from engine.errors import UnknownName
+from engine.home import Home
+from engine.script.command import read_command
+from engine.script.enrich import enriched
+from engine.script.settings import definition_of
+from engine.store import Demand, Launch, Reader, Store
+from engine.store.scripts import rendered
+from tests.app.reading import all_words, give_name, opened
+from tests.script.test_environments import environment
+
+SCRIPT = """
+import argparse, pathlib
+pathlib.Path(__file__).with_name("ran").touch()
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.01, help="Step size.")
+parser.add_argument("--epochs", type=int, default=3)
+parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=None)
+parser.add_argument("--milestones", type=int, nargs="+", default=[2, 4])
+group = parser.add_argument_group("data")
+group.add_argument("--dataset", choices=["digits", "mnist", "cifar"], default="digits")
+group.add_argument("--random-seed", type=int)
+args = parser.parse_args()
+"""
+ONE = Demand(1, 0, 1, 1)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a folder with a script and an environment, to a person who may run commands."""
+    monkeypatch.setattr(current_user, "why_no_commands", lambda: None)
+    folder = tmp_path / "my project"
+    folder.mkdir()
+    (folder / "train.py").write_text(SCRIPT)
+    environment(folder / ".venv", "version = 3.12.3\n", "2.5.1")
+    return folder
+
+
+def paste(text: str, folder: Path | str = "") -> AppTest:
+    """Open the form and paste a command."""
+    test = opened("launch", {"command": ""})
+    test.text_area(key=own_command.TEXT).set_value(text)
+    test.text_input(key=own_command.FOLDER).set_value(str(folder))
+    return test.run()
+
+
+def test_a_pasted_command_becomes_a_form_and_a_run(project: Path, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_name(monkeypatch, "ada")
+    test = paste("$ OMP_NUM_THREADS=1 python train.py \\\n  --lr 0.1 --epochs 5", project)
+    words = all_words(test)
+    assert "7 settings, read from the script's source" in words
+    assert "Python 3.12.3, torch 2.5.1" in words
+    assert test.number_input(key="form.train.py.lr").value == 0.1
+    test.number_input(key="form.train.py.lr").set_value(0.2)
+    test.text_input(key="form.train.py.milestones").set_value("1 5")
+    test.run()
+    python = project / ".venv" / "bin" / "python"
+    shown = f"OMP_NUM_THREADS=1 '{python}' train.py --lr 0.2 --epochs 5 --milestones 1 5"
+    assert shown in [each.value for each in test.code]
+    test.button(key="launch").click().run()
+    with Reader.open(home) as reader:
+        run = reader.runs.one(1)
+    assert run.experiment == "train.py"
+    assert run.command
+    assert (run.command.folder, run.command.python) == (str(project), str(python))
+    assert run.config["lr"] == 0.2
+    assert run.config["milestones"] == [1, 5]
+    assert run.config["amp"] is None
+    assert not (project / "ran").exists(), "nothing was executed"
+
+
+@pytest.mark.parametrize(
+    ("text", "folder", "said"),
+    [
+        ("python train.py | tee log", "", "| is a pipe of a shell, and no shell runs the command. Write the value"),
+        ("cd x && python train.py", "", "& is a second command or the background of a shell"),
+        ("python train.py --data $DATA", "", "$DATA is a variable of a shell"),
+        ("python train.py --data ~/data", "", "~ is the home folder only to a shell"),
+        ("python train.py", "", "Folder is missing: give the one that the command runs in"),
+        ("python train.py", "gone", "Folder must be a whole path"),
+        ("python train.py", "/no/such/folder", "Folder /no/such/folder does not exist"),
+    ],
+)
+def test_what_is_wrong_with_a_command_stands_at_its_field_and_nothing_can_be_launched(
+    project: Path, home: Home, text: str, folder: str, said: str
+) -> None:
+    test = paste(text, folder)
+    assert said in all_words(test)
+    assert all(each.disabled for each in test.button if each.key == "launch")
+
+
+def test_a_sweep_of_a_command_gives_the_seeds_to_the_setting_that_was_found(
+    project: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_name(monkeypatch, "ada")
+    test = paste("python train.py --lr 0.1", project)
+    test.toggle(key="sweep.on.train.py").set_value(True).run()
+    assert test.selectbox(key="sweep.seed_field.train.py").value == "random_seed"
+    assert "milestones" not in test.selectbox(key="sweep.first.train.py").options, "a list can't vary"
+    test.text_input(key="sweep.values.train.py.lr").set_value("0.1, 0.2, 0.4")
+    test.number_input(key="sweep.seeds.train.py").set_value(2)
+    test.run()
+    assert "6 runs" in all_words(test)
+    test.button(key="launch").click().run()
+    with Reader.open(home) as reader:
+        runs = [reader.runs.one(run_id) for run_id in range(1, 7)]
+    words = [rendered(run.command, run.config).text for run in runs if run.command]
+    assert words == [
+        f"python train.py --lr {lr} --random-seed {seed}".replace(" --random-seed 0", "")
+        for seed in (0, 1)
+        for lr in (0.1, 0.2, 0.4)
+    ]
+
+
+def test_a_link_and_a_clone_fill_the_form_again(project: Path, home: Home) -> None:
+    command = enriched(read_command("python train.py --lr 0.1", str(project), "/no/python"))
+    config = definition_of(command).config.check({"lr": 0.5, "milestones": [1, 2], "amp": False}).model_dump()
+    query = command_query(command, config, command.defaults())
+    test = opened("launch", query)
+    assert test.number_input(key="form.train.py.lr").value == 0.5
+    assert test.text_input(key="form.train.py.milestones").value == "1 2"
+    assert "python train.py --lr 0.5 --no-amp --milestones 1 2" in " ".join(each.value for each in test.code)
+    assert "Interpreter /no/python doesn't exist" in all_words(test)
+    with Store.open(home) as store:
+        run_id = store.runs.add(Launch("train.py", config, Program("ada"), demand=ONE, command=command))
+        query = clone_query(store.read.runs.one(run_id))
+    test = opened("launch", query)
+    assert f"Command and settings of [run {run_id}]" in all_words(test)
+    assert test.number_input(key="form.train.py.lr").value == 0.5
+    test.number_input(key="form.train.py.lr").set_value(0.7).run()
+    assert f"clone={run_id}&set=lr:0.7" in " ".join(each.value for each in test.code)
+
+
+def test_a_recipe_is_saved_with_the_forms_values_chosen_again_and_hidden(
+    project: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_name(monkeypatch, "ada")
+    test = paste("python train.py --lr 0.1", project)
+    test.number_input(key="form.train.py.lr").set_value(0.3).run()
+    test.text_input(key="own.recipe.train.py").set_value("digits")
+    test.text_input(key="own.recipe.metric.train.py").set_value("val/accuracy")
+    test.button(key="own.recipe.save").click().run()
+    with Reader.open(home) as reader:
+        (recipe,) = reader.recipes.everyone()
+    assert recipe.command.rendered().text == "python train.py --lr 0.3"
+    assert (recipe.name, recipe.command.result, recipe.command.better) == ("digits", "val/accuracy", "max")
+    assert test.radio(key="launch.recipe").value == "digits"
+    assert test.number_input(key="form.digits.lr").value == 0.3
+    test.button(key="launch").click().run()
+    with Reader.open(home) as reader:
+        assert reader.runs.one(1).experiment == "digits"
+    test = opened("launch", {"recipe": "digits"})
+    test.button(key="own.hide").click().run()
+    with Reader.open(home) as reader:
+        assert reader.recipes.everyone() == []
+    assert not [each for each in test.radio if each.key == "launch.recipe"]
+
+
+def test_without_the_permission_nothing_of_a_script_is_read_and_the_reason_is_there(
+    project: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(current_user, "why_no_commands", lambda: "mo may not run commands. Ask an admin.")
+    test = paste("python train.py --lr 0.1", project)
+    words = all_words(test)
+    assert "mo may not run commands. Ask an admin." in words
+    assert "1 setting, read from the command alone" in words
+    assert "torch" not in " ".join(test.selectbox(key=own_command.PYTHON).options)
+    assert test.button(key="launch").disabled
+    assert "mo may not run commands" in test.button(key="launch").help.replace("\\", "")
+
+
+def test_the_ranking_metric_of_a_script_holds_for_its_runs_and_its_later_commands(home: Home) -> None:
+    ada = Program("ada")
+    with Store.open(home) as store:
+        first, second = (
+            store.runs.add(Launch("train.py", {}, ada, demand=ONE, command=read_command(f"python train.py --lr {lr}")))
+            for lr in (1, 2)
+        )
+        store.db.connection.execute("INSERT INTO metrics (run_id, name, count, nonfinite) VALUES (1, 'val', 1, 0)")
+        with pytest.raises(UnknownName, match="vall"):
+            store.recipes.rank_by(first, "vall", "max", by=ada)
+        store.recipes.rank_by(first, "val", "max", by=ada)
+        third = store.runs.add(Launch("train.py", {}, ada, demand=ONE, command=read_command("python train.py --lr 3")))
+        entries = [store.read.runs.entry(run_id) for run_id in (first, second, third)]
+    assert [(each.ranked_by, each.better) for each in entries] == [("val", "max")] * 3

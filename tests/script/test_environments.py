@@ -1,0 +1,67 @@
+"""Interpreters are found by their files, with their versions; none is executed."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ConfigError
+from engine.script.environments import interpreter_at, interpreters
+
+
+def environment(prefix: Path, settings: str = "", torch: str = "") -> Path:
+    """Make an environment whose interpreter would leave a mark if it ran; return its path."""
+    python = prefix / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\ntouch {prefix}/ran\n")
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    if settings:
+        (prefix / "pyvenv.cfg").write_text(settings)
+    if torch:
+        (prefix / "lib" / "python3.12" / "site-packages" / f"torch-{torch}.dist-info").mkdir(parents=True)
+    return python
+
+
+def test_environments_of_the_folder_its_parents_and_conda_are_found_with_their_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, project, prefix = tmp_path / "home", tmp_path / "my project", tmp_path / "conda"
+    inner = project / "training"
+    inner.mkdir(parents=True)
+    near = environment(inner / ".venv", "home = /usr/bin\nversion_info = 3.12.3\nuv = 0.5\n", "2.5.1+cu124")
+    far = environment(project / "venv", "version = 3.11.7\n")
+    conda = environment(prefix / "envs" / "vision", torch="2.4.0")
+    (conda.parents[1] / "conda-meta").mkdir()
+    (conda.parents[1] / "conda-meta" / "python-3.10.14-h955ad1f_1.json").touch()
+    (home / ".conda").mkdir(parents=True)
+    (home / ".conda" / "environments.txt").write_text(f"{conda.parents[1]}\n{tmp_path}/gone\n")
+    system = environment(tmp_path / "usr")
+    system.rename(system.with_name("python3.9"))
+    system.symlink_to("python3.9")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", str(system.parent))
+    monkeypatch.setenv("CONDA_PREFIX", str(prefix))
+    found = [(each.path, each.kind, each.python, each.torch) for each in interpreters(str(inner))]
+    assert found == [
+        (str(near), "uv", "3.12.3", "2.5.1+cu124"),
+        (str(far), "venv", "3.11.7", ""),
+        (str(system), "path", "3.9", ""),
+        (str(conda), "conda", "3.10.14", "2.4.0"),
+    ]
+    assert interpreters(str(inner))[0].versions == "Python 3.12.3, torch 2.5.1+cu124"
+    assert interpreter_at(".venv/bin/python", str(inner)).path == str(near)
+    assert interpreter_at("python").path == str(system)
+    assert not list(tmp_path.rglob("ran")), "nothing was executed"
+
+
+def test_an_interpreter_that_can_not_run_is_named_with_the_cure(tmp_path: Path) -> None:
+    environment(tmp_path / "venv", "version = 3.12\n")
+    (tmp_path / "notes.txt").touch()
+    for word, said in (
+        (f"{tmp_path}/gone/python", "gone/python doesn't exist. Give the path of an interpreter"),
+        (f"{tmp_path}/venv", f"is a folder. Did you mean {tmp_path}/venv/bin/python?"),
+        (f"{tmp_path}/notes.txt", "is not a program that this user may execute"),
+        ("no-such-python", "Interpreter no-such-python doesn't exist"),
+    ):
+        with pytest.raises(ConfigError, match=said.replace("?", r"\?")):
+            interpreter_at(word)
