@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 from engine.access.confusables import visible
-from engine.errors import ConfigError, UnknownName
+from engine.errors import ConfigError, NoSuchRun, UnknownName
 from engine.registry import EXPERIMENTS, is_registered
 from engine.script.command import Command, Rendered
 from engine.store.access.authorization import Authorization, command
@@ -37,6 +37,13 @@ def rendered(command: Command, config: Mapping[str, Any]) -> Rendered:
     return command.rendered({each.name: config[each.name] for each in command.fields if each.name in config})
 
 
+_LAST_RANKED = (
+    "SELECT result, better FROM commands WHERE id = "
+    "(SELECT max(command_id) FROM runs WHERE experiment = ? AND command_id IS NOT NULL)"
+)
+"""The ranking metric of the last command of a script's name: once chosen, it holds for later ones."""
+
+
 def keep_command(db: WriteConnection, command: Command | None) -> int | None:
     """Store a command, within a change, unless it is there, and return its number; None for none."""
     if command is None:
@@ -46,6 +53,8 @@ def keep_command(db: WriteConnection, command: Command | None) -> int | None:
     if found := db.row("SELECT id FROM commands WHERE digest = ?", [digest]):
         return int(found["id"])
     ranked = {"result": command.result, "better": command.better}
+    if not command.result and (before := db.row(_LAST_RANKED, [command.name])):
+        ranked = {name: before[name] for name in ranked}
     return db.insert("commands", {"digest": digest, "spec": spec, **ranked, "created_at": now()})
 
 
@@ -120,6 +129,14 @@ class RecipeReader:
         """Return the names of all recipes, hidden ones too."""
         return self.db.column("SELECT DISTINCT name FROM recipes ORDER BY sort_key(name)")
 
+    def last_command(self, owner: str) -> Command | None:
+        """Return the command that a person launched last, None without any."""
+        sql = (
+            f"SELECT {command_of('runs')} FROM runs WHERE owner = ? AND command_id IS NOT NULL ORDER BY id DESC LIMIT 1"
+        )
+        row = self.db.row(sql, [owner])
+        return as_command(row) if row else None
+
     def _found(self, where: str, values: list[object]) -> list[Recipe]:
         same = ("name", "version", "title", "description", "created_at", "created_by", "hidden_by", "command_id")
         rows = self.db.rows(f"SELECT *, {command_of('recipes')} FROM recipes WHERE {where}", values)
@@ -162,6 +179,27 @@ class RecipeCommands:
         with self.db.change() as connection:
             self._recipes.one(name)
             connection.execute("UPDATE recipes SET hidden_by = ? WHERE name = ?", [by if hidden else None, name])
+
+    @command("rank by", "run")
+    def rank_by(self, run_id: int, metric: str, better: Literal["max", "min"], *, by: str) -> None:
+        """Choose the metric that ranks the runs of a run's script or recipe, those that were launched before too.
+
+        Raises NoSuchRun, and ConfigError for a run without a command, or a metric that it has not recorded.
+        """
+        with self.db.change() as connection:
+            run = self.db.row("SELECT experiment, command_id FROM runs WHERE id = ?", [run_id])
+            if run is None:
+                raise NoSuchRun(f"Run {run_id} doesn't exist.")
+            if run["command_id"] is None:
+                raise ConfigError.of(
+                    "run", f"Run {run_id} is of the experiment {run['experiment']}, which has its own."
+                )
+            names = self.db.column("SELECT DISTINCT name FROM metrics WHERE run_id = ? ORDER BY name", [run_id])
+            if metric not in names:
+                raise UnknownName("metric", metric, names, field="metric")
+            same = "SELECT command_id FROM runs WHERE experiment = ? AND command_id IS NOT NULL"
+            sql = f"UPDATE commands SET result = ?, better = ? WHERE id IN ({same})"
+            connection.execute(sql, [metric, better, run["experiment"]])
 
 
 def checked_recipe(name: str) -> str:

@@ -72,6 +72,12 @@ class Lab:
         self.store.recipes.save(f"of-{owner}", COMMAND, by=Program(owner))
         return f"of-{owner}"
 
+    def scripted(self, owner: str) -> int:
+        run_id = self.store.runs.add(Launch("train.py", {}, Program(owner), demand=SIZE, command=COMMAND))
+        sql = "INSERT INTO metrics (run_id, name, count, nonfinite) VALUES (?, 'loss', 0, 0)"
+        self.store.db.connection.execute(sql, [run_id])
+        return run_id
+
     def view(self, owner: str) -> int:
         return self.store.views.save("a view", "compare", "x=1", owner=Program(owner))
 
@@ -144,6 +150,7 @@ GIVEN: dict[str, Given] = {
     "cancel sweep": lambda lab, by, owner: partial(lab.store.sweeps.cancel, lab.sweep(owner), by=by),
     "launch duel": _duel,
     "save recipe": lambda lab, by, owner: partial(lab.store.recipes.save, lab.recipe(owner), COMMAND, by=by),
+    "rank by": lambda lab, by, owner: partial(lab.store.recipes.rank_by, lab.scripted(owner), "loss", "min", by=by),
     "hide recipe": lambda lab, by, owner: partial(lab.store.recipes.hide, lab.recipe(owner), by=by),
     "save view": lambda lab, by, _: partial(lab.store.views.save, "mine", "compare", "x=1", owner=by),
     "rename view": lambda lab, by, owner: partial(lab.store.views.rename, lab.view(owner), "other", by=by),
