@@ -28,6 +28,7 @@ LEVELS: dict[Level, str] = {
     "help": "the script's help text",
 }
 _ENVIRONMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_CHANGED_FOLDER = re.compile(r"\s*(?:\$\s+)?cd\s+((?:[^\s'\"&;|]+|'[^']*'|\"[^\"]*\")+)\s*(?:&&|;|\n)\s*")
 _SEEDS = ("seed", "random_seed", "manual_seed", "manualSeed", "rng_seed", "seed_everything", "global_seed")
 _SHELL = {
     "|": "a pipe",
@@ -162,6 +163,8 @@ def _put(words: list[list[str]], field: CommandField, written: list[list[str]]) 
 
 def read_command(pasted: str | Sequence[str], folder: str = "", python: str = "") -> Command:
     """Read a command as text or as words; nothing is executed. Raises ConfigError if it isn't one command."""
+    if isinstance(pasted, str) and (there := _CHANGED_FOLDER.match(pasted)):
+        pasted, folder = pasted[there.end() :], str(Path(folder, *shell_words(there[1])))
     words = shell_words(pasted) if isinstance(pasted, str) else list(pasted)
     if sum(map(len, words)) > MOST_CHARACTERS or len(words) > MOST_WORDS:
         raise ConfigError.of("command", f"The command must have at most {MOST_CHARACTERS:,} characters.")
@@ -257,17 +260,16 @@ def shell_words(text: str) -> list[str]:
     line = re.sub(r"\\\r?\n", " ", text.strip())
     line = re.sub(r"^[$%#>]\s+", "", line)
     line = re.sub(r"\r?\n(?=\s*-)", " ", line)
-    _refuse_shell(line)
     try:
-        words = shlex.split(line)
+        words = shlex.split(_without_shell(line))
     except ValueError as error:
         raise ConfigError.of("command", f"The command has an open quote or escape: {error}. Close it.") from None
     return words
 
 
-def _refuse_shell(line: str) -> None:
-    """Raise ConfigError for what is outside quotes and only a shell would carry out."""
-    quote, at = "", 0
+def _without_shell(line: str) -> str:
+    """Return a line with the home folder for ~; raises ConfigError for what else only a shell would carry out."""
+    quote, at, homes = "", 0, list[int]()
     while at < len(line):
         letter = line[at]
         if (
@@ -285,6 +287,8 @@ def _refuse_shell(line: str) -> None:
             quote = "" if letter == quote else quote
         elif letter in "'\"":
             quote = letter
+        elif letter == "~" and re.match(r"~(/|\s|$)", line[at:]) and (at == 0 or line[at - 1].isspace()):
+            homes.append(at)
         if not quote and letter == "\n":
             raise ConfigError.of("command", "The command must be one line, or lines that end in \\.")
         active = letter in "`$" if quote == '"' else letter in _SHELL and not quote
@@ -296,3 +300,6 @@ def _refuse_shell(line: str) -> None:
                 "or put the line into a script and paste: bash script.sh",
             )
         at += 1
+    for at in reversed(homes):
+        line = f"{line[:at]}{shlex.quote(str(Path.home()))}{line[at + 1 :]}"
+    return line

@@ -82,7 +82,7 @@ def interpreter(command: Command) -> list[str]:
     if command.python:
         return [command.python]
     words = list(command.argv)
-    program = words[command.program_at]
+    program, before = words[command.program_at], words[: command.program_at]
     name = Path(program).name
     if name == "uv":
         end = next(
@@ -92,7 +92,9 @@ def interpreter(command: Command) -> list[str]:
         inline = ["--with-requirements", command.script] if command.script and _has_inline(command) else []
         return [program, "run", *options, *inline, "python"]
     if re.fullmatch(r"python[\d.]*t?|pypy3?", name):
-        return [program]
+        return [*before, program]
+    if before:  # such as `conda run`
+        return [*before, "python"]
     found = shutil.which(program, path=_path(command))
     beside = Path(found).resolve().with_name("python") if found else None
     return [str(beside)] if beside is not None and beside.is_file() else ["python"]

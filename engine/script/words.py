@@ -20,6 +20,10 @@ _LITERALS = {
     "true": ("false", "true"),
     "false": ("false", "true"),
 }
+_TRUTHS = {
+    **dict.fromkeys(("true", "yes", "on", "1", "t", "y"), True),
+    **dict.fromkeys(("false", "no", "off", "0", "f", "n"), False),
+}
 _MOST_DIGITS = 300
 
 
@@ -70,7 +74,7 @@ def value_of(text: str, kind: Kind | None = None) -> Any:
     if kind == "str":
         return text
     if _INTEGER.fullmatch(text) and len(text) < _MOST_DIGITS:
-        return float(text) if kind == "float" else int(text)
+        return float(text) if kind == "float" else int(text) if kind or abs(int(text)) < 2**63 else text
     if _FLOAT.fullmatch(text) and kind != "int" and abs(float(text)) < float("inf"):
         leading_zero = re.match(r"[+-]?0\d", text)
         return text if leading_zero and kind is None else float(text)
@@ -262,7 +266,7 @@ def _pasted(given: _Given) -> CommandField:
             return replace(chosen, default=int(given.values[0]), flag=_first_long(option.flags[:1]))
         if given.style == "joined":  # --flag=True of a pair
             return replace(_inferred(given), name=option.name, help=option.help, group=option.group)
-        if given.flag in option.off_flags:
+        if given.flag in option.off_flags or option.action == "off":
             return replace(chosen, default=False, off=given.flag)
         return replace(chosen, default=True, flag=given.flag)
     style: Style = "repeated" if option.action == "append" else given.style
@@ -274,8 +278,19 @@ def _pasted(given: _Given) -> CommandField:
         return replace(field, default=[value_of(each, base.element) for each in values])
     if not values:
         return replace(field, default=option.constant if option.type != "str" else str(option.constant))
-    literals = _LITERALS.get(values[0], base.literals)
-    return replace(field, default=value_of(values[0], base.type), literals=literals)
+    return _with_value(field, values[0])
+
+
+def _with_value(field: CommandField, text: str) -> CommandField:
+    """Return a declared field with a pasted word; a word that isn't of its type makes it text."""
+    if field.type == "bool":
+        if field.literals[0] == "":  # type=bool: any text but the empty one is True
+            return replace(field, default=bool(text))
+        if text.lower() in _TRUTHS:
+            return replace(field, default=_TRUTHS[text.lower()], literals=_LITERALS.get(text, field.literals))
+    value = value_of(text, field.type)
+    fits = kind_of(value) == field.type or (field.type == "str" and isinstance(value, str))
+    return replace(field, default=value, type=field.type if fits else "str")
 
 
 def _inferred(given: _Given) -> CommandField:

@@ -161,6 +161,7 @@ def test_the_process_count_gives_way_to_a_field_of_the_script() -> None:
         ("A=1", "The command is empty"),
         ("python t.py > log", "> is a redirection of a shell"),
         ("python a.py && python b.py", "&& is a second command"),
+        ("cd x && python a.py && python b.py", "&& is a second command"),
         ('python t.py --data "$HOME/x"', "is a variable of a shell"),
         ("python t.py 'x", "open quote"),
         ("python a.py\npython b.py", "must be one line"),
@@ -175,3 +176,11 @@ def test_what_only_a_shell_would_do_is_refused(text: str, sentence: str) -> None
 def test_quotes_and_continued_lines_are_those_of_a_shell() -> None:
     command = read_command("$ python t.py \\\n  --cost '5$ & more' \\\n  --b \"x;y\"\n  --c=3")
     assert command.defaults() == {"cost": "5$ & more", "b": "x;y", "c": 3}
+
+
+def test_a_changed_folder_and_the_home_folder_are_those_of_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/a b")
+    command = read_command("cd 'my code'/x && python ~/t.py --out ~ --keep '~/x' --a=~/y", "/data")
+    assert command.folder == "/data/my code/x"
+    assert command.argv == ("python", "/home/a b/t.py", "--out", "/home/a b", "--keep", "~/x", "--a=~/y")
+    assert read_command("cd /abs; python t.py", "/data").folder == "/abs"

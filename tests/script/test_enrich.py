@@ -156,6 +156,20 @@ def test_a_parser_of_a_sibling_module_and_a_class(folder: Path) -> None:
     assert shown(read(folder, "python t.py --lr=1", files)) == {"lr": ("float", 1.0), "name": ("str", "x")}
 
 
+def test_a_pasted_word_that_is_not_of_the_type_is_text_and_truths_are_those_of_their_converter(folder: Path) -> None:
+    script = """
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--batch", type=lambda text: text if text == "auto" else int(text), default=8)
+        parser.add_argument("--plain", type=bool, default=False)
+        parser.add_argument("--fine", type=lambda text: text.lower() in ("yes", "true"), default=False)
+        parser.parse_args()
+    """
+    command = read(folder, "python t.py --batch auto --plain False --fine yes", {"t.py": script})
+    assert shown(command) == {"batch": ("str", "auto"), "plain": ("bool", True), "fine": ("bool", True)}
+    assert command.rendered({"plain": False, "fine": False}).text == "python t.py --batch auto --plain '' --fine False"
+
+
 def test_choices_are_the_names_of_a_module_or_of_a_table(folder: Path) -> None:
     files = {
         "models.py": """
