@@ -25,6 +25,7 @@ def examine(home: Home) -> Iterator[Finding]:
     yield from _guarded("shared memory", machine.shared_memory)
     yield from _guarded("open files", machine.open_files)
     yield from _guarded("network", lambda: machine.network(home))
+    yield from _guarded("commands", machine.confinement)
     yield from _guarded("home", lambda: storage.writable_home(home))
     yield from _guarded("permissions", lambda: storage.permissions(home))
     yield from _guarded("clock", lambda: machine.clock(home))

@@ -17,6 +17,7 @@ import psutil
 from engine.access.quotas import ALLOW_HOST_NETWORK
 from engine.home import ROOT, Home
 from engine.store import Reader
+from engine.system.confinement import CONFINEMENT_WORDS, machine_confinement
 from engine.system.network_isolation import LEVEL_WORDS, machine_level
 from engine.system.out_of_memory import memory_limit
 
@@ -156,7 +157,7 @@ def network(home: Home) -> Finding:
             ),
             (
                 "Start the runner in an environment that allows namespaces. As a service: copy the units of "
-                "deploy/systemd again (RestrictNamespaces=user net), then systemctl daemon-reload and restart "
+                "deploy/systemd again (RestrictNamespaces=user net mnt), then systemctl daemon-reload and restart "
                 "parallab-runner."
             ),
         )
@@ -167,7 +168,7 @@ def network(home: Home) -> Finding:
         "namespaces for ordinary users "
         "(Debian: kernel.unprivileged_userns_clone=1; Ubuntu 24.04: "
         "kernel.apparmor_restrict_unprivileged_userns=0), and in a systemd unit "
-        "RestrictNamespaces=user net. Otherwise launch with transport shared_memory, or accept the risk: "
+        "RestrictNamespaces=user net mnt. Otherwise launch with transport shared_memory, or accept the risk: "
         f"{ALLOW_HOST_NETWORK}"
     )
     return Finding(
@@ -176,6 +177,19 @@ def network(home: Home) -> Finding:
         f"Ranks listen on {LEVEL_WORDS[level]}, who could run commands as this user: can't create a namespace ({why}).",
         cure,
     )
+
+
+def confinement() -> Finding:
+    """Check what the commands of the lab's own scripts can reach."""
+    level, why = machine_confinement()
+    if level == "sandbox":
+        return Finding("commands", "ok", f"From the lab's own scripts {CONFINEMENT_WORDS[level]}.")
+    cure = (
+        "Allow user and mount namespaces for the runner's user (Debian: kernel.unprivileged_userns_clone=1; Ubuntu "
+        "24.04: kernel.apparmor_restrict_unprivileged_userns=0; in a systemd unit RestrictNamespaces=user net mnt), or "
+        "accept it: who may run commands can then read and change the lab's files."
+    )
+    return Finding("commands", "warn", f"The lab's own scripts have {CONFINEMENT_WORDS[level]} ({why}).", cure)
 
 
 def clock(home: Home) -> Finding:

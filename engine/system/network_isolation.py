@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from engine.errors import RunFailed
 
@@ -135,9 +135,9 @@ def _enter_new() -> None:
     """Enter a new network namespace, with a user namespace if required for permission; raises OSError."""
     user, group = os.geteuid(), os.getegid()
     try:
-        _call("unshare", _NEW_NET)
+        libc_call("unshare", _NEW_NET)
     except PermissionError:
-        _call("unshare", _NEW_USER | _NEW_NET)
+        libc_call("unshare", _NEW_USER | _NEW_NET)
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
@@ -171,12 +171,12 @@ def join(pid: int) -> None:
             continue  # entering the current user namespace is an error
         descriptor = os.open(theirs, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            _call("setns", descriptor, flag)
+            libc_call("setns", descriptor, flag)
         finally:
             os.close(descriptor)
 
 
-def _call(name: str, *arguments: int) -> None:
+def libc_call(name: str, *arguments: Any) -> None:
     """Make a system call of libc by name (in Python only since 3.12); raises OSError."""
     if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
         number = ctypes.get_errno()

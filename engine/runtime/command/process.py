@@ -27,6 +27,7 @@ import psutil
 from engine.errors import RunFailed
 from engine.home import GIVEN, ROOT
 from engine.script.command import Command
+from engine.system.confinement import Confinement
 from engine.system.processes import MARK, adopt_orphans, die_with_parent, mark, me, variable_of
 from engine.system.run_files import trim
 
@@ -247,6 +248,7 @@ class CommandProcess:
     """The run's folder."""
     log_name: str
     """Name of the log of its first process, without `.log`."""
+    confinement: Confinement = field(default_factory=lambda: Confinement("environment"))
     ended_at: float | None = field(default=None, init=False)
     """The time (monotonic, s) at which its first process ended."""
     orphans: dict[int, int] = field(default_factory=dict, init=False)
@@ -268,6 +270,11 @@ class CommandProcess:
         """Start it; raises RunFailed if the system refuses."""
         adopt_orphans()
         parent = os.getpid()
+
+        def confine() -> None:
+            self.confinement.enter()
+            die_with_parent(parent)
+
         log = os.open(self.logs / f"{self.log_name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             self._process = subprocess.Popen(
@@ -280,8 +287,10 @@ class CommandProcess:
                 stderr=subprocess.STDOUT,
                 process_group=0,  # `kill 0` in a script is meant for its own processes
                 umask=GIVEN,
-                preexec_fn=lambda: die_with_parent(parent),
+                preexec_fn=confine,
             )
+        except subprocess.SubprocessError as error:
+            raise RunFailed("The command could not be confined, although a test process was. Retry the run.") from error
         except OSError as error:
             raise RunFailed(_refusal(self.start, error)) from error
         finally:

@@ -27,6 +27,7 @@ from engine.store import Store
 from engine.store.records import RankBatch, RankRow, RankState, Run
 from engine.store.timestamps import now
 from engine.store.worker_writes import StoreSink
+from engine.system.confinement import confinement
 from engine.system.out_of_memory import kernel_kills
 from engine.system.processes import describe_exit
 
@@ -73,7 +74,8 @@ class CommandExecution(Execution):
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         start = prepared(self.command, self.values, self.run_id, self.folder, self.gpus)
         first = "launcher" if self.command.launcher == "torchrun" else "script"
-        process, kills = CommandProcess(start, self.folder, first), kernel_kills()
+        confined = confinement(Home.find(), self.folder, start.folder)
+        process, kills = CommandProcess(start, self.folder, first, confined), kernel_kills()
         since, zero = time.time(), time.monotonic()
         process.begin()
         sources = Sources(self.folder, start.folder, since=since, pids=lambda: process.pids)
@@ -101,6 +103,7 @@ class CommandExecution(Execution):
         names = [*self.command.environment, *(each.name for each in self.command.fields if each.style == "environment")]
         about = {"argv": list(start.argv), "folder": str(start.folder), "environment": sorted(set(names))}
         self.sink.note("command", about)
+        self.sink.note("confinement", str(process.confinement))
         asked = {
             "folder": str(start.folder),
             "run_folder": str(self.folder),

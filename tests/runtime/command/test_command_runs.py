@@ -17,6 +17,7 @@ from engine.runtime.command.snapshot import code_of, diff_of
 from engine.script.command import read_command
 from engine.store import Launch, Reader, Store
 from engine.store.records import ENDED, Demand, Run
+from engine.system.confinement import machine_confinement
 from engine.system.machine import machine
 from engine.system.processes import identity
 from tests.waiting import PATIENCE_S, wait_until
@@ -124,6 +125,20 @@ print(sorted(name for name in os.environ if name.startswith("PARALLAB")), os.env
     (rank,) = lab.store.read.details.ranks(run.id)
     assert (rank.role, rank.state, rank.exit_code, rank.last_step) == ("script", "done", 0, 4)
     assert run.execution_time_s and run.startup_time_s
+
+
+def test_a_command_sees_its_run_alone_of_the_lab_and_the_run_says_so(lab: Lab) -> None:
+    level, why = machine_confinement()
+    script = """
+import os
+runs = os.path.dirname(os.environ["PARALLAB_RUN_FOLDER"])
+print(sorted(os.listdir(os.path.dirname(runs))), sorted(os.listdir(runs)))
+"""
+    run = lab.run(PYTHON, "train.py", train=script)
+    assert run.environment["confinement"].startswith(f"{level}: ")
+    if level == "environment":
+        pytest.skip(f"this system has no sandbox: {why}")
+    assert lab.log(run.id, "script").strip() == f"['runs'] ['{run.id}']"
 
 
 def test_a_failure_is_named_with_its_cause_and_its_last_lines(lab: Lab) -> None:
