@@ -7,14 +7,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.recorder import Point
 from engine.runtime.command.sources.duplicates import Duplicates
-from engine.runtime.command.sources.event_files import EventFile, EventFolders
+from engine.runtime.command.sources.event_folders import EventFolders
 from engine.runtime.command.sources.followed import Fragment, PrintedLog, Recorded
 from engine.runtime.command.sources.readings import PRINTED, Reading, Recognised, Stream, Value
 from engine.transfer.import_bounds import LONGEST_METRIC, MOST_METRICS, shortened
+
+if TYPE_CHECKING:
+    from engine.runtime.command.sources.event_files import EventFile
 
 POLL_S = 0.04
 """Maximum seconds per poll, except for the final one."""
@@ -46,6 +49,7 @@ class Sources:
         self.run_folder, self.since = run_folder, since
         self._trackio = trackio or run_folder / "trackio"
         self._streams: dict[Path, Stream] = {}
+        self._event_files: dict[Path, EventFile] = {}
         self._logs: dict[Path, PrintedLog] = {}
         self._duplicates = Duplicates()
         self._renamed: dict[str, str] = {}
@@ -111,9 +115,8 @@ class Sources:
     def hyperparameters(self) -> dict[str, Any]:
         """Hyperparameters that event files hold."""
         found: dict[str, Any] = {}
-        for stream in self._streams.values():
-            if isinstance(stream, EventFile):
-                found |= stream.hyperparameters
+        for file in self._event_files.values():
+            found |= file.hyperparameters
         return found
 
     @property
@@ -125,7 +128,7 @@ class Sources:
             for what, count in stream.left_out.items():
                 counts[what] = counts.get(what, 0) + count
         sentences = [f"Left out {count:,} {what}." for what, count in counts.items()]
-        sentences += [stream.note for stream in streams if isinstance(stream, EventFile) and stream.note]
+        sentences += [file.note for file in self._event_files.values() if file.note]
         if self._over.count:
             sentences.append(f"Left out {self._over.count:,} values: a run has at most {MOST_METRICS:,} metrics.")
         return sentences
@@ -143,8 +146,14 @@ class Sources:
             if path not in self._streams:
                 self._streams[path] = Fragment(path, self._seen)
         for path, rank, prefix in self._events.new(final):
-            self._streams[path] = EventFile(path, rank, prefix)
+            self._event_file(path, rank, prefix)
             self._remember({"file": str(path), "rank": rank, "prefix": prefix})
+
+    def _event_file(self, path: Path, rank: int | None, prefix: str) -> None:
+        """Follow an event file, with what only these need."""
+        from engine.runtime.command.sources.event_files import EventFile
+
+        self._streams[path] = self._event_files[path] = EventFile(path, rank, prefix)
 
     # ---- What was decided, for a reader after this one ---------------------------------------------------------------
 
@@ -163,7 +172,7 @@ class Sources:
             try:
                 if "file" in decision:
                     path = Path(decision["file"])
-                    self._streams[path] = EventFile(path, decision["rank"], decision["prefix"])
+                    self._event_file(path, decision["rank"], decision["prefix"])
                     self._events.note(path)
                 elif "printed" in decision:
                     self._duplicates.decisions[decision["printed"]] = decision["name"], decision["copy_of"]
