@@ -9,15 +9,22 @@ from engine.config_values import value_in_words
 from engine.errors import EngineError
 from engine.experiment import Experiment
 from engine.registry import experiment
+from engine.script.command import Command
+from engine.script.words import name_of
 from engine.store import Sweep
 from engine.store.records import Run, RunRow
+from engine.store.scripts import rendered
 from engine.store.sweeps.sweeps import SEED
 
 _COMMIT = re.compile(r"\w[\w./-]{0,99}", re.ASCII)
 
 
 def repeating(run: Run) -> list[str]:
-    """Return the commands that launch a run again; none for an unknown experiment."""
+    """Return the commands that launch a run again; none for an unknown experiment. A checkout is of the code of
+    Parallab, which no command needs.
+    """
+    if run.command:
+        return [" ".join(["python -m engine run", *_of_command(run.command, run.config)])]
     line = run_line(run)
     return [*checkout(run.environment), line] if line else []
 
@@ -38,9 +45,11 @@ def runs_again(runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, A
 
 def sweep_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
     """Yield the commands that launch a sweep again as it is now; none for an unknown experiment or without runs."""
-    if not runs or (known := _known(sweep.experiment)) is None:
+    known = _known(sweep.experiment)
+    if not runs or (known is None and sweep.command is None):
         return
-    yield from checkout(environments.get(runs[-1].id, {}))
+    if known:
+        yield from checkout(environments.get(runs[-1].id, {}))
     presets = {run.preset for run in runs}
     preset = presets.pop() if len(presets) == 1 else None
     first = {name: value for name, value in runs[0].config.items() if name not in sweep.grid} | {
@@ -58,7 +67,27 @@ def sweep_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int,
         *([f"--stop-after {sweep.stop_after}"] if sweep.stop_after else []),
         *([f"--name {shlex.quote(sweep.name)}"] if sweep.name else []),
     ]
-    yield " ".join(["python -m engine sweep", *_settings(known, preset, first), *more])
+    if sweep.command:
+        yield " ".join(
+            ["python -m engine sweep", *more, *_seed_field(sweep.command), *_of_command(sweep.command, first)]
+        )
+    elif known:
+        yield " ".join(["python -m engine sweep", *_settings(known, preset, first), *more])
+
+
+def _of_command(command: Command, config: Mapping[str, Any]) -> list[str]:
+    """Return the options and the words of a command with the settings of a run."""
+    named = {"--folder": command.folder, "--python": command.python, "--rank-by": command.result}
+    better = {"--better": command.better} if command.result and command.better != "max" else {}
+    options = [f"{name} {shlex.quote(text)}" for name, text in {**named, **better}.items() if text]
+    return [*options, "--", rendered(command, config).text]
+
+
+def _seed_field(command: Command) -> list[str]:
+    """Return the option that names the setting which takes the seeds, where it has another name outside of sweeps."""
+    flag = command.field(SEED).flag
+    name = name_of(flag) if flag.startswith("-") else flag.lstrip("+")
+    return [f"--seed-field {shlex.quote(name)}"] if name not in ("", SEED) else []
 
 
 def figure_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:

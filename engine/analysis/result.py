@@ -52,10 +52,13 @@ class Ranked:
 
 
 def ranked(run: RunRow) -> Ranked | None:
-    """Return a run's result; None if it has none, or its experiment is unknown."""
+    """Return a run's result, of a command the last value of the metric that ranks its runs; None if it has none, or its
+    experiment is unknown.
+    """
     known = known_experiment(run.experiment)
     if known is None:
-        return None
+        chosen = run.last.get(run.ranked_by)
+        return None if chosen is None else Ranked.of(run.ranked_by, chosen)
     result: Result | None = known.result
     while result is not None:
         if (value := (run.mean if result.of == "mean" else run.last).get(result.metric)) is not None:
@@ -66,7 +69,7 @@ def ranked(run: RunRow) -> Ranked | None:
 
 def ranked_or_telling(run: RunRow) -> Ranked | None:
     """Return a run's result; of a run of another program the last value of its most telling metric."""
-    if known_experiment(run.experiment) is not None:
+    if known_experiment(run.experiment) is not None or run.ranked_by in run.last:
         return ranked(run)
     name = next(iter(telling(run.last)), None)
     return None if name is None else Ranked.of(name, run.last[name])

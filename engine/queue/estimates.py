@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from engine.registry import known_experiment
+from engine.script.lengths import length_of
 from engine.store.queue.queue import PastRun
 from engine.store.records import Demand
 from engine.store.runs.rows import left_at_pace
@@ -18,6 +19,8 @@ from engine.store.store import Reader
 COST_NO_TIME = {
     "seed",
     "learning_rate",
+    "lr",
+    "weight_decay",
     "critic_learning_rate",
     "momentum",
     "device",
@@ -83,7 +86,7 @@ class History:
         nearest work, the range that of all.
         """
         known = known_experiment(experiment)
-        counts = known.config.counts(config) if known else ()
+        counts = known.config.counts(config) if known else length_of(config)
         if not counts or (work := _work(config, counts)) is None:
             return None
         wanted, slots = _without(config, counts), (demand.cores, demand.gpus)

@@ -20,15 +20,11 @@ from engine.experiment import Experiment
 from engine.metrics import Result
 from engine.script.command import Command
 from engine.script.field import CommandField
+from engine.script.lengths import length_of
 
 SEED = "seed"
 """The setting that takes the seed in each sweep."""
 MOST_PROCESSES = 1_024
-LENGTHS = (
-    *("epochs", "num_epochs", "n_epochs", "max_epochs", "num_train_epochs", "train_epochs", "nb_epochs"),
-    *("max_steps", "num_steps", "steps", "train_steps", "max_iters", "iterations", "total_timesteps"),
-)
-"""Names of settings that the run time of a script is proportional to; the first one that it has counts."""
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text", "list": "a list"}
 _TYPES: dict[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, "list": list[str]}
@@ -96,7 +92,7 @@ class CommandSettings:
 
     def counts(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the field that the execution time is proportional to, if its name is a usual one."""
-        return next(((name,) for name in LENGTHS if isinstance(settings.get(name), int | float)), ())
+        return length_of(settings)
 
     def value_types(self) -> dict[str, frozenset[type]]:
         """Return the types of each field's values, without None."""

@@ -1,14 +1,18 @@
 """The commands that a report gives launch the same again."""
 
 import shlex
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.export.rerun_commands import run_line, sweep_again
+from app.export.rerun_commands import repeating, run_line, sweep_again
 from engine.home import Home
 from engine.registry import experiment
+from engine.script.command import read_command
 from engine.store import Launch, Reader, Sweep, SweepLaunch
 from engine.store.launches import Draw, Timing
 from engine.store.records import RunRow
@@ -67,3 +71,31 @@ def test_a_run_is_launched_again_by_its_line(parallab: Parallab, home: Home) -> 
     assert parallab("submit", *shlex.split(run_line(run))[4:], "--no-runner").returncode == 0
     with Reader.open(home) as reader:
         assert reader.runs.one(2).config == run.config
+
+
+def test_a_command_is_launched_again_by_its_line_alone_and_in_a_sweep(
+    parallab: Parallab, home: Home, tmp_path: Path
+) -> None:
+    pasted = "OMP_NUM_THREADS=2 torchrun --nproc-per-node 2 'my train.py' --lr 0.1 --trial 3 --name 'a b'"
+    command = replace(read_command(pasted, str(tmp_path), sys.executable), result="val/loss", better="min")
+    shared = Launch(command.name, {"lr": 0.5, "trial": 4}, "Ada", command=command)
+    launch_sweep(home, SweepLaunch(shared, {"lr": [0.1, 0.2]}, 2, seed_field="trial"))
+    old, runs = sweep(home, 1)
+    (line,) = sweep_again(old, runs, {})
+    assert parallab("sweep", "--no-runner", *shlex.split(line)[4:]).returncode == 0
+    new, again = sweep(home, 2)
+    assert (new.grid, [run.config for run in again]) == (old.grid, [run.config for run in runs])
+    with Reader.open(home) as reader:
+        run = reader.runs.one(runs[-1].id)
+    (line,) = repeating(replace(run, command=command, config={"lr": 0.5, "trial": 9}))
+    words = shlex.split(line)
+    assert parallab("submit", "--no-runner", *words[4:]).returncode == 0
+    with Reader.open(home) as reader:
+        one = reader.runs.one(again[-1].id + 1)
+    assert one.command and (one.command.folder, one.command.result, one.command.better) == (
+        *(str(tmp_path), "val/loss"),
+        "min",
+    )
+    assert one.command.rendered(one.config).argv == [
+        *("torchrun", "--nproc-per-node", "2", "my train.py", "--lr", "0.5", "--trial", "9", "--name", "a b")
+    ]

@@ -17,6 +17,7 @@ from engine.queue.estimates import Estimate, by_kind, kind_of, left
 from engine.queue.forecast import clock, outlook, prospect, start_in_words, time_left_s
 from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
 from engine.registry import experiments
+from engine.script.command import read_command
 from engine.store import Demand, Launch, ProcessIdentity, Reader, Store, SweepLaunch
 from engine.store.queue.queue import PastRun
 from engine.system.machine import Gpu, Machine
@@ -136,6 +137,25 @@ def test_runs_that_differ_only_in_their_epochs_are_scaled_and_named(
         assert takes(found).endswith(
             f"scaled by work from {len(past)} {'run' if len(past) == 1 else 'runs'} with {named}"
         )
+
+
+def test_runs_of_a_command_are_scaled_by_the_length_that_their_script_names(
+    home: Home, store: Store, finished: Callable[..., int]
+) -> None:
+    command = read_command("python train.py --lr 0.1 --num-epochs 2 --width 8")
+    for run_id in (finished(100.0), finished(120.0)):
+        config = '{"lr": 0.1, "num_epochs": 2, "width": 8}'
+        store.db.connection.execute(
+            "UPDATE runs SET experiment = 'train.py', config = ? WHERE id = ?", [config, run_id]
+        )
+
+    def estimate(**changed: int | float) -> str:
+        new = Launch("train.py", {**command.defaults(), **changed}, "ada", demand=Demand(1, 0, 1, 1), command=command)
+        return takes(prospect(store.read, home, new, here=HERE, gpus=FakeGpus(2), host="lab").takes)
+
+    assert estimate(lr=0.3).startswith("about 1 min 50 s")
+    assert "scaled by work from 2 runs with num_epochs 2" in estimate(num_epochs=6)
+    assert estimate(width=9).startswith("No estimate yet")
 
 
 @pytest.mark.parametrize("known", experiments(), ids=lambda known: known.name)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.analysis.result import ranked
 from engine.errors import ConfigError, NoCheckpoint
 from engine.home import Home
 from engine.launch import launch, resume, retry
@@ -42,7 +43,9 @@ def test_a_run_comes_back_with_its_command_which_is_stored_once(home: Home, stor
     ]
     row = reader.runs.entry(ids[0])
     assert (row.command_id, row.ranked_by, row.better) == (run.command_id, "val/acc", "max")
-    assert _number_of_commands(store) == 1
+    assert _number_of_commands(store) == 1 and ranked(row) is None
+    result = ranked(replace(row, last={"loss": 0.1, "val/acc": 0.5}))
+    assert result and result.plain == {"metric": "val/acc", "statistic": "last", "value": 0.5}
     plain = reader.runs.entry(launch(home, Launch("hogwild", {}, "ada")))
     assert (plain.command_id, plain.ranked_by) == (None, "")
 
