@@ -17,21 +17,8 @@ GUIDES = "experiments/"
 """Begin of the names of the experiments' guides; the rest is the experiment's name."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Use": (
-        *(
-            "tour",
-            "own-script",
-            "home",
-            "runs",
-            "filter",
-            "compare",
-            "sweeps",
-            "scaling",
-            "timeline",
-            "duel",
-            "figures",
-            "museum",
-        ),
-        *("notifications", "api"),
+        *("tour", "own-script", "home", "runs", "filter", "compare", "sweeps", "scaling", "timeline", "duel"),
+        *("figures", "museum", "notifications", "api"),
     ),
     "Run a lab": ("deployment", "signing-in", "people", "operations", "cluster", "security", "fault-matrix"),
 }
