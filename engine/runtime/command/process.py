@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ from engine.home import GIVEN, ROOT
 from engine.script.command import Command
 from engine.system.confinement import Confinement
 from engine.system.processes import MARK, adopt_orphans, die_with_parent, mark, me, variable_of
-from engine.system.run_files import trim
+from engine.system.run_files import TAIL_BYTES, trim
 
 # ---- What is started: the words, the environment and the program ---------------------------------------------------
 
@@ -229,6 +229,8 @@ PIDS = "pids"
 """File of the run's folder with the pids of its processes, until all that they recorded is stored."""
 TRIM_S = 0.1
 """Interval in which logs are kept short: a script may print a gigabyte in a second."""
+MOST_UNREAD_BYTES = 64 << 20
+"""Size of the unread part of a log from which on its middle is dropped unread."""
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK")
 
 
@@ -249,6 +251,8 @@ class CommandProcess:
     log_name: str
     """Name of the log of its first process, without `.log`."""
     confinement: Confinement = field(default_factory=lambda: Confinement("environment"))
+    is_read: Callable[[Path, int], bool] = lambda log, offset: True
+    """Returns whether a log was read up to an offset: until then its middle is kept, up to a size."""
     ended_at: float | None = field(default=None, init=False)
     """The time (monotonic, s) at which its first process ended."""
     orphans: dict[int, int] = field(default_factory=dict, init=False)
@@ -315,7 +319,9 @@ class CommandProcess:
                 return
             for path in self.logs.glob("*.log"):
                 with suppress(OSError):
-                    trim(path)
+                    size = path.stat().st_size
+                    if self.is_read(path, size - TAIL_BYTES) or not self.is_read(path, size - MOST_UNREAD_BYTES):
+                        trim(path)
 
     def wait(self, timeout_s: float) -> int | None:
         """Return the exit code of the first process, minus the signal that killed it; None if it still runs."""

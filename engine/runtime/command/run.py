@@ -2,10 +2,11 @@
 
 import json
 import logging
+import math
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ GRACE_S = 2.5
 """Seconds that a command has to exit after SIGTERM; the runner kills the worker `STOP_DEADLINE_S` after it."""
 LAST_S = 10.0
 """Seconds after the end of a command for which its code and its interpreter are still looked at."""
+NOTE_S, MOST_NOTED = 1.0, 300
+"""Interval in which new metrics are recorded with their sources, and how many of them."""
 LOOK_S = 0.05
 """Interval of looks for a request to stop."""
 
@@ -79,6 +82,7 @@ class CommandExecution(Execution):
         since, zero = time.time(), time.monotonic()
         process.begin()
         sources = Sources(self.folder, start.folder, since=since, pids=lambda: process.pids)
+        process.is_read = sources.has_read
         self.progress = progress = CommandProgress(self, process, sources)
         ended: int | None = None
         try:
@@ -143,11 +147,10 @@ class CommandExecution(Execution):
         if left:
             self.sink.event("process outlived kill", f"These are still running: {', '.join(left)}.")
         progress.end(code)
-        progress.write_if_due()
-        while progress.sources.behind:
-            progress.write_if_due()
+        progress.read_all()
         progress.write(final=True)
         process.forget()
+        progress.note_sources()
         for sentence in progress.sources.left_out:
             log.warning("%s", sentence)
 
@@ -208,7 +211,9 @@ class CommandProgress(ProgressWriter):
         self.phases: dict[int | None, dict[str, float]] = {}
         self.readings: list[Reading] = []
         """Readings that are not written yet."""
-        self.polled_at = 0.0
+        self.polled_at = self.noted_at = 0.0
+        self.noted = 0
+        """Number of recognised metrics that are recorded."""
         if not process.start.is_spread:
             self._see(0, process.log_name, process.pid)
 
@@ -242,11 +247,33 @@ class CommandProgress(ProgressWriter):
             if self.readings or self.telemetry.due():
                 self.write()
 
+    def read_all(self) -> None:
+        """Read and write what the sources still have after the command's end."""
+        while True:
+            self.readings += self.sources.poll(final=True)
+            if not self.sources.behind:
+                break
+            self.write()
+
+    def note_sources(self) -> None:
+        """Record which metrics were recognised and where, so that a person can see it."""
+        found = self.sources.recognised
+        self.noted, self.noted_at = len(found), time.monotonic()
+        shown = {name: asdict(found[name]) for name in list(found)[:MOST_NOTED]}
+        self.sink.note("recognised", shown)
+        if given := self.sources.hyperparameters:
+            self.sink.note("hyperparameters", {name: _json_value(value) for name, value in given.items()})
+
+    def note_stored(self, batches: Sequence[RankBatch], final: bool) -> None:
+        """Record new metrics; a script keeps its checkpoints itself."""
+        if not final and len(self.sources.recognised) != self.noted and time.monotonic() - self.noted_at > NOTE_S:
+            self.note_sources()
+
     def collect(self, final: bool) -> tuple[list[RankBatch], list[Point]]:
         """Return new readings, those of ranks as batches."""
         if self.telemetry.due() and not final:
             self.look()
-        readings, self.readings = [*self.readings, *(self.sources.poll(final) if final else ())], []
+        readings, self.readings = self.readings, []
         by_rank, at = _by_rank(readings), now()
         for rank, points in by_rank.items():
             if seen := self.seen.get(rank or 0):
@@ -279,9 +306,6 @@ class CommandProgress(ProgressWriter):
         for each in self.seen.values():
             each.memory_mb, each.cpu_percent = self.telemetry.of(each.pid)
 
-    def note_stored(self, batches: Sequence[RankBatch], final: bool) -> None:
-        """Do nothing: a script keeps its checkpoints itself."""
-
     @property
     def log_names(self) -> Sequence[str]:
         """Return only the worker's own: the others are kept short all the time."""
@@ -303,6 +327,11 @@ class CommandProgress(ProgressWriter):
             each.state = "ended" if each.exit_code is None else "failed" if each.exit_code else "done"
 
 
+def _json_value(value: object) -> object:
+    """Return a value as JSON can hold it: NaN and infinity as words."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
 # ---- The rest of a run whose worker is gone ------------------------------------------------------------------------
 
 
@@ -317,10 +346,9 @@ def store_rest(home: Home, run: Run) -> None:
         stored = store.read.details.summaries(run.id)
         sources.skip({(each.metric, each.rank): each.count + each.nonfinite for each in stored})
         while True:
-            _store(store, run.id, sources.poll())
+            _store(store, run.id, sources.poll(final=True))
             if not sources.behind:
                 break
-        _store(store, run.id, sources.poll(final=True))
 
 
 def _store(store: Store, run_id: int, readings: Iterable[Reading]) -> None:

@@ -91,6 +91,11 @@ class Sources:
         found += self._printed(final and not self.behind)
         return found
 
+    def has_read(self, log: Path, offset: int) -> bool:
+        """Return whether a log was read up to an offset, or is not read at all. Any thread may ask."""
+        known = self._logs.get(log)
+        return log.stem == "worker" or (known is not None and known.offset >= offset)
+
     @property
     def progress(self) -> tuple[int, int, str]:
         """How far the run is: done, total, and the unit; zeros if the script does not say it."""
