@@ -78,7 +78,8 @@ def prepared(
     if command.script and command.is_python and not command.is_module and not (folder / command.script).is_file():
         raise RunFailed(f"The script '{command.script}' is not in the folder {folder}. Correct its path or the folder.")
     argv[0] = argv[0] if "/" in argv[0] else program if command.python and command.program_at == 0 else argv[0]
-    is_spread = command.launcher in ("torchrun", "accelerate")
+    several = values.get(command.processes_field, command.defaults().get(command.processes_field)) != 1
+    is_spread = command.launcher == "torchrun" or (command.launcher == "accelerate" and several)
     return Start(argv, environment, folder, program, _interpreter(argv, program, folder, environment), is_spread)
 
 
@@ -229,7 +230,7 @@ PIDS = "pids"
 """File of the run's folder with the pids of its processes, until all that they recorded is stored."""
 TRIM_S = 0.1
 """Interval in which logs are kept short: a script may print a gigabyte in a second."""
-MOST_UNREAD_BYTES = 64 << 20
+MOST_UNREAD_BYTES = 16 << 20
 """Size of the unread part of a log from which on its middle is dropped unread."""
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK")
 

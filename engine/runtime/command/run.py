@@ -6,12 +6,14 @@ import math
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from engine.errors import RankFailed
+from engine.errors import RankFailed, StoreBusy, StoreFull
+from engine.hang.stacks import last_stacks
 from engine.home import Home
 from engine.recorder import Point
 from engine.runtime.command import snapshot
@@ -19,6 +21,7 @@ from engine.runtime.command.cause import cause_of, rank_exits, tail
 from engine.runtime.command.process import CommandProcess, Start, known_pids, prepared
 from engine.runtime.command.sources.readings import Reading
 from engine.runtime.command.sources.sources import Sources
+from engine.runtime.command.standstill import StandstillWatch
 from engine.runtime.usage import Disturbance, Telemetry
 from engine.runtime.worker.progress_writer import HEARTBEAT_S, ProgressWriter
 from engine.runtime.worker.session import Execution, disturbance_of
@@ -31,6 +34,7 @@ from engine.store.worker_writes import StoreSink
 from engine.system.confinement import confinement
 from engine.system.out_of_memory import kernel_kills
 from engine.system.processes import describe_exit
+from engine.trace.health import BAD, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +42,9 @@ GRACE_S = 2.5
 """Seconds that a command has to exit after SIGTERM; the runner kills the worker `STOP_DEADLINE_S` after it."""
 LAST_S = 10.0
 """Seconds after the end of a command for which its code and its interpreter are still looked at."""
+WATCH_S, HEALTH_S = 1.0, 5.0
+"""Interval of looks for ranks that show no sign of life, and of recording what was seen."""
+ENDED = "The run was ended, as its option says for a run that hangs."
 NOTE_S, MOST_NOTED = 1.0, 300
 """Interval in which new metrics are recorded with their sources, and how many of them."""
 LOOK_S = 0.05
@@ -48,7 +55,8 @@ def execution_of(store: Store, run: Run, folder: Path, began: float, switch: Sto
     """Return the execution of a run with a command."""
     assert run.command is not None
     sink = StoreSink(store.db, run.id)
-    return CommandExecution(run.command, run.config, run.id, folder, run.gpus, sink, switch, disturbance_of(run), began)
+    known = (run.command, run.config, run.id, folder, run.gpus, sink, switch, disturbance_of(run), began)
+    return CommandExecution(*known, end_when_hung=run.terms.end_when_hung)
 
 
 @dataclass
@@ -67,6 +75,8 @@ class CommandExecution(Execution):
     switch: StopSwitch
     disturbance: Disturbance
     began: float
+    end_when_hung: bool = False
+    """Whether the run fails when none of its ranks shows a sign of life for long."""
     progress: "CommandProgress | None" = None
 
     def run(self) -> None:
@@ -122,6 +132,7 @@ class CommandExecution(Execution):
             if self.switch.is_requested():
                 raise StopRequested("The run was asked to stop.")
             progress.write_if_due()
+            progress.watch(self.end_when_hung)
             self._note_found(process)
         return code
 
@@ -212,6 +223,8 @@ class CommandProgress(ProgressWriter):
         self.readings: list[Reading] = []
         """Readings that are not written yet."""
         self.polled_at = self.noted_at = 0.0
+        self.standstill, self.verdict = StandstillWatch(run.folder), Verdict("STARTING")
+        self.watched_at = self.health_at = 0.0
         self.noted = 0
         """Number of recognised metrics that are recorded."""
         if not process.start.is_spread:
@@ -246,6 +259,24 @@ class CommandProgress(ProgressWriter):
             self.polled_at = time.monotonic()
             if self.readings or self.telemetry.due():
                 self.write()
+
+    def watch(self, end_when_hung: bool) -> None:
+        """Look each second for ranks that show no sign of life; raises RankFailed for a hung run that is to end."""
+        if not self.seen or time.monotonic() - self.watched_at < WATCH_S:
+            return
+        self.watched_at = time.monotonic()
+        verdict, before = self.standstill.look(list(self.seen.values())), self.verdict
+        is_new = (verdict.state, verdict.rank, verdict.cause) != (before.state, before.rank, before.cause)
+        with suppress(StoreBusy, StoreFull):  # it is recorded at the next look
+            if is_new and verdict.state in BAD:
+                self.sink.standstill(verdict.state.lower(), verdict.sentence)
+            if self.standstill.health and (is_new or time.monotonic() - self.health_at >= HEALTH_S):
+                self.sink.health(self.standstill.health)
+                self.health_at = time.monotonic()
+            self.verdict = verdict
+        if verdict.state == "HUNG" and end_when_hung:
+            stacks = "\n".join(f"{role}:\n{last_stacks(self.folder, role)}" for role in self.logged)
+            raise RankFailed(verdict.rank, f"{verdict.sentence} {ENDED}", stacks)
 
     def read_all(self) -> None:
         """Read and write what the sources still have after the command's end."""
