@@ -42,8 +42,8 @@ _STATES: Mapping[str, ProcessState] = {
 _WORDS = {"stopped": "it is stopped (SIGSTOP)", "disk wait": "it waits for a disk", "dead": "its process has ended"}
 
 
-class Watched(Protocol):
-    """A rank as the watch needs it."""
+class SignsOfLife(Protocol):
+    """A rank as the watch sees it."""
 
     rank: int
     role: str
@@ -67,7 +67,7 @@ class StandstillWatch:
     _places: dict[str, str] = field(default_factory=dict, init=False)
     """Where the ranks of the present standstill are, by role; empty for those that py-spy could not look at."""
 
-    def look(self, ranks: Sequence[Watched]) -> Verdict:
+    def look(self, ranks: Sequence[SignsOfLife]) -> Verdict:
         """Return what is wrong with the ranks, or that nothing is."""
         at = self.clock()
         if self._looked_at is None or at - self._looked_at > max(5.0, self.quiet_s / 4):
@@ -80,7 +80,7 @@ class StandstillWatch:
         self.health = Health(now(), tuple(states), verdict)
         return verdict
 
-    def _state(self, rank: Watched, at: float) -> RankState:
+    def _state(self, rank: SignsOfLife, at: float) -> RankState:
         log = self.folder / "logs" / f"{rank.role}.log"
         try:
             printed = log.stat().st_size
