@@ -31,6 +31,8 @@ from engine.script.settings import definition_of
 from engine.store import Store
 from engine.store.records import Run
 from engine.store.scripts import Recipe
+from engine.system.confinement import CONFINEMENT_WORDS, machine_confinement
+from engine.system.runner_process import is_separate
 
 TEXT, FOLDER, PYTHON = "own.text", "own.folder", "own.python"
 """Keys of the fields; they keep their values while other pages are visited."""
@@ -470,8 +472,19 @@ def _as_it_runs(own: Own, values: Mapping[str, Any]) -> None:
     st.code(shown.text, language="bash", wrap_lines=True)
     where = f"In {command.folder}" if command.folder else ""
     st.caption(
-        as_text(f"{where}. Parallab sets CUDA_VISIBLE_DEVICES, the port of a launcher, and PARALLAB_RUN_FOLDER.")
+        as_text(
+            f"{where}. Parallab sets CUDA_VISIBLE_DEVICES, the port of a launcher, and PARALLAB_RUN_FOLDER. {_reach()}"
+        )
     )
+
+
+def _reach() -> str:
+    """Return what the command will reach of the lab."""
+    if is_separate():  # the runner's service decides
+        return "Environment on the run's page says what the command could reach of the lab."
+    level, why = machine_confinement()
+    sandbox = "In a sandbox" if level == "sandbox" else f"Without a sandbox ({why})"
+    return f"{sandbox}: {CONFINEMENT_WORDS[level]}."
 
 
 # ---- Recipes: the command with its settings, for the lab ------------------------------------------------------------

@@ -23,6 +23,7 @@ from engine.errors import EngineError
 from engine.home import Home, set_private
 from engine.runner.shared_settings import RESTART, ignored_settings
 from engine.store import Store
+from engine.system.confinement import machine_confinement
 from engine.system.runner_process import console_presence, ensure_running, has_console, has_died, runner_process
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ async def _configure_sockets() -> None:
         with suppress(OSError):  # a home that can't be written has no link
             command_link.serve_at(home, serving.url)
         print(greeting(home, serving.url, sys.stdout.fileno()), flush=True)
+        await run_in_threadpool(machine_confinement)  # takes a second, and the Launch page shows it
 
 
 async def _watch(home: Home) -> None:

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from streamlit.proto.Alert_pb2 import Alert
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -22,7 +23,7 @@ from websockets.sync.client import connect
 from app.api.parallab_client import Parallab
 from app.auth.middleware import Gate, Guard
 from app.core.console_address import greeting
-from app.core.visitor import came_by_link, link_cookie, shown_secret, why_no_commands
+from app.core.visitor import COOKIE, came_by_link, link_cookie, shown_secret, why_no_commands
 from app.web.routes import routes
 from engine.access import command_link
 from engine.errors import Forbidden
@@ -202,23 +203,21 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     served.stop()
 
 
-def press_retry(console: Console, cookie: str) -> str:
-    """Open the run's page, press Retry whether or not it is disabled, and return why that is not possible, as the page
-    says.
-    """
+def press(console: Console, cookie: str, label: str = "Retry", page: str = "run", query: str = "run=1") -> str:
+    """Open a page, press a button of it whether or not it is disabled, and return why that is not possible, if so."""
     said: list[str] = []
 
     def rerun(**state: object) -> str:
-        asked = ClientState(page_name="run", query_string="run=1", **state)
+        asked = ClientState(page_name=page, query_string=query, **state)
         socket.send(BackMsg(rerun_script=asked).SerializeToString())
         button = ""
         while True:
             message = ForwardMsg.FromString(socket.recv(timeout=PATIENCE_S, decode=False))
             element = message.delta.new_element
-            if element.button.label in ("Retry", "Save and retry"):
+            if element.button.label == label:
                 button = element.button.id
                 said.append(element.button.help if element.button.disabled else "")
-            said.append(element.alert.body)
+            said.append(element.alert.body if element.alert.format == Alert.ERROR else "")
             if message.WhichOneof("type") == "script_finished":
                 return button
 
@@ -232,7 +231,7 @@ def press_retry(console: Console, cookie: str) -> str:
     ) as socket:  # type: ignore[arg-type,list-item]
         button = rerun()
         assert button
-        asked = ClientState(page_name="run", query_string="run=1").widget_states
+        asked = ClientState(page_name=page, query_string=query).widget_states
         asked.widgets.add(id=button, trigger_value=True)
         rerun(widget_states=asked)
     return "".join(said).replace("\\", "")
@@ -271,26 +270,70 @@ def as_nobody(act: Callable[[], object]) -> object:
     return json.loads(text)
 
 
+def post(console: Console, body: object, token: str = "") -> tuple[int, str]:
+    """Launch by the API; return the status and the answer."""
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    answer = httpx.post(f"{console.address}/api/v1/runs", json=body, headers=headers, timeout=PATIENCE_S)
+    return answer.status_code, answer.text
+
+
 @as_root
 @pytest.mark.processes
-def test_another_user_of_the_machine_opens_pages_and_launches_no_command(console: Console) -> None:
+def test_another_user_of_the_machine_opens_pages_and_launches_no_command(console: Console, tmp_path: Path) -> None:
     before, cookie = runs_of(console.home), named(console)
+    asked = {"command": "python train.py", "folder": str(tmp_path), "owner": "ada"}
     assert as_nobody(lambda: httpx.get(f"{console.address}/run?run=1", timeout=PATIENCE_S).status_code) == 200
     assert "PermissionError" in str(as_nobody(console.home.command_link.read_text))
-    assert command_link.REFUSAL in str(as_nobody(lambda: press_retry(console, cookie)))
+    assert command_link.REFUSAL in str(as_nobody(lambda: press(console, cookie)))
+    for token in ("", "guessed"):
+        status, said = as_nobody(lambda token=token: post(console, asked, token))  # type: ignore[misc,attr-defined]
+        assert (status, "secret of this console's link" in said) == (403, True)
     assert runs_of(console.home) == before
+    link = command_link.current(console.home)
+    assert link
+    assert post(console, asked, link.secret)[0] == 201
 
 
 @pytest.mark.processes
-def test_a_forged_press_of_a_button_launches_no_command_and_one_after_the_link_does(console: Console) -> None:
-    before, name = runs_of(console.home), named(console)
+def test_a_forged_press_of_a_button_launches_no_command_and_one_after_the_link_does(
+    console: Console, tmp_path: Path
+) -> None:
+    name = named(console)
     forged = f"{link_cookie(console.home)}=ImM0ZjJhYmIxOTQ3NmMyYjki.awm65w.SU7UM0agmivtu0t_j4451OnOjtc"
-    assert command_link.REFUSAL in press_retry(console, f"{name}; {forged}")
-    assert runs_of(console.home) == before
     link = command_link.current(console.home)
-    assert link and link.url == console.address
-    answer = httpx.get(str(link), timeout=PATIENCE_S)
-    ((key, value),) = answer.cookies.items()
-    assert press_retry(console, f"{name}; {key}={value}") == ""
-    assert runs_of(console.home) == before + 1
+    assert link
+    assert link.url == console.address
+    ((key, value),) = httpx.get(str(link), timeout=PATIENCE_S).cookies.items()
+    (tmp_path / "train.py").touch()
+    form = ("Launch", "launch", f"command=python+train.py&folder={tmp_path}")
+    for button in ((), form):
+        before = runs_of(console.home)
+        assert command_link.REFUSAL in press(console, f"{name}; {forged}", *button)
+        assert runs_of(console.home) == before
+        assert press(console, f"{name}; {key}={value}", *button) == ""
+        assert runs_of(console.home) == before + 1
     assert link.secret not in (console.home.path / "console.log").read_text().replace(str(link), "", 1)
+
+
+@pytest.mark.processes
+def test_a_forged_press_of_a_viewer_and_of_a_member_without_the_permission_launches_no_command(home: Home) -> None:
+    settle(home, "mo", "vera")
+    small.without_a_runner(home)
+    run_id = launch(home, command_of())
+    with Store.open(home) as store:
+        basic.drive(store, home, run_id, "failed")
+        store.db.connection.execute("UPDATE runs SET owner = 'mo'")
+        cookies = {name: f"{COOKIE}={store.sign_ins.begin(name, 'password')}" for name in ("mo", "vera")}
+        store.people.set_role("vera", "viewer", by="ada")
+    served = Console(home)
+    served.start()
+    try:
+        assert "vera is a viewer and may not" in press(served, cookies["vera"])
+        assert "mo may not run commands" in press(served, cookies["mo"])
+        assert runs_of(home) == 1
+        with Store.open(home) as store:
+            store.people.allow("mo", "run commands", by="ada")
+        assert press(served, cookies["mo"]) == ""
+        assert runs_of(home) == 2
+    finally:
+        served.stop()

@@ -35,6 +35,12 @@ args = parser.parse_args()
 ONE = Demand(1, 0, 1, 1)
 
 
+@pytest.fixture(autouse=True)
+def in_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer what a process of its own would try."""
+    monkeypatch.setattr(own_command, "machine_confinement", lambda: ("sandbox", ""))
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give a folder with a script and an environment, to a person who may run commands."""
@@ -59,6 +65,7 @@ def test_a_pasted_command_becomes_a_form_and_a_run(project: Path, home: Home, mo
     test = paste("$ OMP_NUM_THREADS=1 python train.py \\\n  --lr 0.1 --epochs 5", project)
     words = all_words(test)
     assert "7 settings, read from the script's source" in words
+    assert "In a sandbox: the lab's home is hidden" in words
     assert "Python 3.12.3, torch 2.5.1" in words
     assert test.number_input(key="form.train.py.lr").value == 0.1
     test.number_input(key="form.train.py.lr").set_value(0.2)
