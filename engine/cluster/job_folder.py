@@ -30,6 +30,8 @@ class JobSpec(BaseModel):
     cluster: str
     experiment: str
     config: dict[str, Any]
+    command: dict[str, Any] | None = None
+    """The command of the lab's own script (engine/script/command.py); None for an experiment."""
     nodes: int = 1
     cores: int = 1
     """CPU cores that the run asked for."""

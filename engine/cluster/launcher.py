@@ -95,6 +95,7 @@ class SlurmLauncher:
             cluster=target.name,
             experiment=run.experiment,
             config=dict(run.config),
+            command=run.command.plain() if run.command else None,
             nodes=run.terms.nodes,
             cores=run.demand.cores,
             end_when_hung=run.terms.end_when_hung,

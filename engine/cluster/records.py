@@ -174,7 +174,7 @@ class LogRecord(_Record):
 
     kind: Literal["log_file"] = "log_file"
     source: str
-    path: str = Field(pattern=r"^logs/[A-Za-z0-9_.-]+\.log$")
+    path: str = Field(pattern=r"^logs/[A-Za-z0-9_. -]+\.log$")
 
 
 class NoteRecord(_Record):

@@ -27,6 +27,7 @@ from engine.cluster.job_folder import JobFolder, JobSpec, LinkAddress
 from engine.cluster.records import RecordFile
 from engine.errors import RunFailed
 from engine.home import DATA, ROOT, Home
+from engine.runtime.command.run import CommandExecution
 from engine.runtime.nodes.agent import NodeAgent, connect
 from engine.runtime.nodes.node import Node
 from engine.runtime.rank import fork_server
@@ -34,9 +35,10 @@ from engine.runtime.rank.rank import RunContext
 from engine.runtime.transport.rendezvous import meeting_point
 from engine.runtime.usage import Disturbance
 from engine.runtime.worker.environment import environment
-from engine.runtime.worker.session import close_up_logs, write_own_log
+from engine.runtime.worker.session import Execution, close_up_logs, write_own_log
 from engine.runtime.worker.sink import StopSwitch, retry_while_busy
 from engine.runtime.worker.worker import MethodExecution, NodeSetting, warm_up
+from engine.script.command import Command
 from engine.store.records import Status
 from engine.system.checkpoint_state import RESUMED
 from engine.system.machine import machine
@@ -88,16 +90,48 @@ def execute_job(path: str) -> None:
     numbers = [int(one) for one in gpus if one.isdecimal()]
     records.begin(surroundings(spec), cores, numbers, os.getpid())
     records.log_file("worker", "logs/worker.log")
-    warm_up()
     if spec.data_folder:
         os.environ[DATA] = spec.data_folder
-    execution = MethodExecution(
+    disturbance = Disturbance(max(1, len(cores)), cores)
+    execution: Execution
+    if spec.command is not None:
+        command, values = Command.of(spec.command), spec.config
+        execution = CommandExecution(
+            command, values, spec.run_id, folder.run, gpus, records, switch, disturbance, began
+        )
+    else:
+        execution = _of_method(spec, folder, gpus, records, switch, disturbance, began)
+    stopped = partial(_stopped, switch)
+    status, cause, error = execution.outcome(stopped)
+    if status == "failed" and switch.requested:
+        status, cause, error = stopped()
+    execution.afterwards()
+    close_up_logs(folder.run / "logs")
+    assert status in ("finished", "failed", "cancelled", "lost"), status
+    final = status
+    retry_while_busy(lambda: records.end(final, cause, error, execution.execution_time_s))
+    sys.stdout.flush()
+    os._exit(0)  # the run's end is recorded: submitit's result and the exit handlers of libraries add nothing
+
+
+def _of_method(
+    spec: JobSpec,
+    folder: JobFolder,
+    gpus: tuple[str, ...],
+    records: RecordFile,
+    switch: JobSwitch,
+    disturbance: Disturbance,
+    began: float,
+) -> MethodExecution:
+    """Return the execution of an experiment's method."""
+    warm_up()
+    return MethodExecution(
         spec.experiment,
         spec.config,
         Home(folder.path),
         records,
         switch,
-        Disturbance(max(1, len(cores)), cores),
+        disturbance,
         lambda config: RunContext.of(
             config,
             folder.run,
@@ -112,16 +146,6 @@ def execute_job(path: str) -> None:
         partial(further_nodes, folder, spec.nodes - 1, spec.interface) if spec.nodes > 1 else None,
         began,
     )
-    stopped = partial(_stopped, switch)
-    status, cause, error = execution.outcome(stopped)
-    if status == "failed" and switch.requested:
-        status, cause, error = stopped()
-    close_up_logs(folder.run / "logs")
-    assert status in ("finished", "failed", "cancelled", "lost"), status
-    final = status
-    retry_while_busy(lambda: records.end(final, cause, error, execution.execution_time_s))
-    sys.stdout.flush()
-    os._exit(0)  # the run's end is recorded: submitit's result and the exit handlers of libraries add nothing
 
 
 def surroundings(spec: JobSpec) -> dict[str, object]:

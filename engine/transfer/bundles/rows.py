@@ -41,7 +41,7 @@ class Log(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
     run_id: int
-    source: str = Field(pattern=r"^\w[\w.-]{0,79}$")
+    source: str = Field(pattern=r"^\w([\w .-]{0,78}[\w.-])?$")
     member: str = Field(pattern=r"^logs/\d{1,9}\.txt$")
     sha256: str = Field(pattern=_DIGEST)
 

@@ -32,6 +32,10 @@ def bundle(home: Home, tmp_path: Path) -> Path:
         launch_sweep(home, SweepLaunch(Launch("train.py", {}, "ada", command=COMMAND), {"lr": [0.1, 0.2]}))
         for run_id in (1, 2, 3, 4):
             store.runs.cancel(run_id, by="ada")
+        log = home.run_folder(1) / "logs" / "rank 0.log"
+        log.parent.mkdir(parents=True)
+        log.write_text("loss: 1\n")
+        store.worker.add_log(1, "rank 0", "logs/rank 0.log")
         write_bundle(store.read, [1, 2, 3, 4], tmp_path / "runs.zip", by="ada")
     return tmp_path / "runs.zip"
 
@@ -54,6 +58,7 @@ def test_a_run_comes_with_its_command_but_for_the_interpreter_of_the_other_machi
         assert [run.command for run in runs] == [COMMAND, None, for_sweep(COMMAND), for_sweep(COMMAND)]
         assert store.read.sweeps.one(1).command == for_sweep(COMMAND)
         assert store.read.runs.entry(1).ranked_by == "val/acc"
+    assert (other.run_folder(1) / "logs" / "rank 0.log").read_text() == "loss: 1\n"
     ours, theirs = told(home, 1), told(other, 1)
     assert ours["python"] == "/usr/bin/python3" and theirs["python"] == ""
     changed_here = {"python", "owner"}
