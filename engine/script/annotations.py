@@ -43,7 +43,7 @@ DIALECTS = {
     "tap": Dialect("once", nested=False),
     "typer": Dialect("pair", "-", nested=False, positional=True),
     "fire": Dialect("value", lists="", nested=False, joined=True),
-    "hydra": Dialect("value", lists=""),
+    "hydra": Dialect("value"),
 }
 
 

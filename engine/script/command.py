@@ -260,16 +260,17 @@ def shell_words(text: str) -> list[str]:
     line = re.sub(r"\\\r?\n", " ", text.strip())
     line = re.sub(r"^[$%#>]\s+", "", line)
     line = re.sub(r"\r?\n(?=\s*-)", " ", line)
+    _refuse_shell(line)
     try:
-        words = shlex.split(_without_shell(line))
+        words = shlex.split(line)
     except ValueError as error:
         raise ConfigError.of("command", f"The command has an open quote or escape: {error}. Close it.") from None
     return words
 
 
-def _without_shell(line: str) -> str:
-    """Return a line with the home folder for ~; raises ConfigError for what else only a shell would carry out."""
-    quote, at, homes = "", 0, list[int]()
+def _refuse_shell(line: str) -> None:
+    """Raise ConfigError for what is outside quotes and only a shell would carry out."""
+    quote, at = "", 0
     while at < len(line):
         letter = line[at]
         if (
@@ -287,8 +288,6 @@ def _without_shell(line: str) -> str:
             quote = "" if letter == quote else quote
         elif letter in "'\"":
             quote = letter
-        elif letter == "~" and re.match(r"~(/|\s|$)", line[at:]) and (at == 0 or line[at - 1].isspace()):
-            homes.append(at)
         if not quote and letter == "\n":
             raise ConfigError.of("command", "The command must be one line, or lines that end in \\.")
         active = letter in "`$" if quote == '"' else letter in _SHELL and not quote
@@ -300,6 +299,3 @@ def _without_shell(line: str) -> str:
                 "or put the line into a script and paste: bash script.sh",
             )
         at += 1
-    for at in reversed(homes):
-        line = f"{line[:at]}{shlex.quote(str(Path.home()))}{line[at + 1 :]}"
-    return line

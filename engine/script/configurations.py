@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,60 +17,91 @@ _INSTANTIATED = ("_target_", "_partial_", "_recursive_", "_convert_")
 _GLOBAL = re.compile(r"#\s*@package\s+(\S+)")
 
 
+Structured = Callable[[str], list[Option]]
+"""Returns the options of a class in the store of configurations, for the package that they are put into."""
+
+
 class HydraFiles:
     """The configuration of Hydra's files as the command's overrides compose it; interpolations stay as they are."""
 
-    def __init__(self, folder: Path, words: Sequence[str]) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, words: Sequence[str], structured: Mapping[str, Structured] | None = None) -> None:
+        self.folder, self.structured = folder, structured or {}
         found = [ASSIGNED.fullmatch(word) for word in words]
         self.chosen = {each[1].lstrip("+"): each[2] for each in found if each}
         self.options: dict[str, Option] = {}
-        self.read: set[Path] = set()
+        self.read: set[tuple[str, str]] = set()
         self.overridden: dict[str, str] = {}
-        self.missing: list[Path] = []
-        """Files that a list of defaults names and that aren't there, such as those of an installed package."""
+        self.missing: list[str] = []
+        """Configurations that a list of defaults names and that aren't there, such as those of an installed package."""
 
     def compose(self, name: str) -> list[Option]:
-        """Return the options of a primary configuration; raises OSError if its file isn't there."""
-        path = self.folder / f"{name.removesuffix('.yaml')}.yaml"
-        self._file(path, "", "")
-        if self.overridden:  # by a file that comes after the group
+        """Return the options of a primary configuration; raises OSError if it isn't there."""
+        name = name.removesuffix(".yaml")
+        if name and name not in self.structured and not self._path(name).is_file():
+            raise OSError(f"{name}.yaml isn't a file in {self.folder}")
+        self._compose(name)
+        if self.overridden:  # by a configuration that comes after the group
             self.options, self.read, self.missing = {}, set(), []
-            self._file(path, "", "")
+            self._compose(name)
         return list(self.options.values())
 
-    def add(self, options: Sequence[Option]) -> None:
-        """Add options that a structured configuration declares."""
-        for each in options:
-            self.options.setdefault(each.name, each)
+    def _compose(self, name: str) -> None:
+        if name:
+            self._load(name, "", "")
+        for group, choice in self.chosen.items():  # `+db=mysql`
+            if self._choices(group) and not any(key == f"{group}/{choice}" for key, _ in self.read):
+                self._entry({group: None}, "", "")
 
-    def _file(self, path: Path, package: str, group: str) -> None:
-        if path in self.read or len(self.read) >= _MOST_FILES:
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.yaml"
+
+    def _choices(self, group: str) -> tuple[str, ...]:
+        """Return the configurations of a group."""
+        folder = self.folder / group
+        files = {each.stem for each in folder.glob("*.yaml")} if folder.is_dir() else set()
+        stored = {each.rpartition("/")[2] for each in self.structured if each.rpartition("/")[0] == group}
+        return tuple(sorted(files | stored))[:100]
+
+    def _load(self, key: str, package: str, group: str) -> None:
+        """Read a configuration, such as `db/mysql`, into a package, after its list of defaults says so."""
+        if (key, package) in self.read or len(self.read) >= _MOST_FILES:
             return
-        self.read.add(path)
-        if (group or package) and not path.is_file():
-            self.missing.append(path)
-            return
-        text, loaded = _yaml(path)
+        self.read.add((key, package))
+        declared: list[Option] = []
+        loaded: Any = {}
+        if key in self.structured:
+            declared = self.structured[key](f"{package}." if package else "")
+            named = next((each.default for each in declared if each.name.rpartition(".")[2] == "defaults"), None)
+            loaded = {"defaults": named}
+        elif self._path(key).is_file():
+            text, loaded = _yaml(self._path(key))
+            if head := _GLOBAL.match(text):
+                package = "" if head[1] == "_global_" else head[1].replace("_group_", package)
+        else:
+            self.missing.append(key)
         if not isinstance(loaded, dict):
             return
-        head = _GLOBAL.match(text)
-        if head:
-            package = "" if head[1] == "_global_" else head[1].replace("_group_", package)
         defaults = loaded.pop("defaults", None)
         entries = list(defaults) if isinstance(defaults, list) else []
-        if "_self_" not in entries:
-            entries.append("_self_")
-        for entry in entries:
+        for entry in entries if "_self_" in entries else [*entries, "_self_"]:
             if entry == "_self_":
+                self._declare(declared)
                 self._values(loaded, package)
             else:
                 self._entry(entry, package, group)
 
+    def _declare(self, declared: Sequence[Option]) -> None:
+        for each in declared:
+            is_filled = each.default is None and any(name.startswith(f"{each.name}.") for name in self.options)
+            if each.name.rpartition(".")[2] != "defaults" and not is_filled:
+                known = self.options.get(each.name)
+                self.options[each.name] = replace(each, choices=known.choices) if known else each
+
     def _entry(self, entry: Any, package: str, group: str) -> None:
         """Read an entry of a list of defaults: `base`, `db: mysql`, `/db@place: mysql`, `override db: mysql`."""
         if isinstance(entry, str):
-            self._file(self._path(group, entry), package, group)
+            base = entry.split("@")[0].removesuffix(".yaml")
+            self._load(base.lstrip("/") if entry.startswith("/") or not group else f"{group}/{base}", package, group)
             return
         if not isinstance(entry, dict) or len(entry) != 1:
             return
@@ -77,39 +109,24 @@ class HydraFiles:
         if str(key).startswith("override "):
             self.overridden.setdefault(str(key)[9:].strip().lstrip("/"), str(choice))
             return
-        named, _, place = re.sub(r"^(override|optional)\s+", "", str(key)).partition("@")
+        is_optional = str(key).startswith("optional ")
+        named, _, place = str(key).removeprefix("optional ").strip().partition("@")
         inner = named.lstrip("/") if named.startswith("/") or not group else f"{group}/{named}"
         if inner.startswith("hydra"):
             return
-        target = ("" if place in ("_global_", "_here_") else place) if place else inner.replace("/", ".")
-        if place and package and place not in ("_global_",):
-            target = f"{package}.{place}" if place != "_here_" else package
+        target = _package(place, package, inner)
         name = f"{inner}@{place}" if place and inner not in self.chosen else inner
-        written = self.chosen.get(name, self.overridden.get(name, choice))
-        folder = self.folder / inner
-        choices = tuple(sorted(each.stem for each in folder.glob("*.yaml")))[:100] if folder.is_dir() else ()
-        if isinstance(choice, str | None):
-            self.options.setdefault(
-                name,
-                Option(
-                    name,
-                    (name,),
-                    "str",
-                    default=self.overridden.get(name, choice),
-                    choices=choices,
-                    group=group,
-                    style="assigned",
-                ),
-            )
+        default = self.overridden.get(name, choice)
+        if isinstance(default, str | None):
+            made = Option(name, (name,), default=default, choices=self._choices(inner), group=group, style="assigned")
+            self.options.setdefault(name, made)
+        written = self.chosen.get(name, default)
         for each in written if isinstance(written, list) else [written]:
             if not isinstance(each, str) or each in ("???", "null"):
                 continue
-            if not str(key).startswith("optional ") or (folder / f"{each}.yaml").is_file():
-                self._file(folder / f"{each.removesuffix('.yaml')}.yaml", target, inner)
-
-    def _path(self, group: str, entry: str) -> Path:
-        name = f"{entry.split('@')[0].removesuffix('.yaml')}.yaml"
-        return self.folder / name.lstrip("/") if entry.startswith("/") or not group else self.folder / group / name
+            config = f"{inner}/{each.removesuffix('.yaml')}"
+            if not is_optional or self._path(config).is_file():
+                self._load(config, target, inner)
 
     def _values(self, loaded: Mapping[str, Any], package: str) -> None:
         for name, value in flat(loaded, f"{package}." if package else ""):
@@ -119,6 +136,15 @@ class HydraFiles:
             self.options[name] = setting(
                 name, (name,), None if required else value, required=required, style="assigned"
             )
+
+
+def _package(place: str, package: str, group: str) -> str:
+    """Return where the values of a group are put."""
+    if not place:
+        return group.replace("/", ".")
+    if place in ("_global_", "_here_"):
+        return package if place == "_here_" else ""
+    return f"{package}.{place}" if package else place
 
 
 def setting(name: str, flags: tuple[str, ...], value: Any, **settings: Any) -> Option:

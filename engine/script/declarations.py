@@ -215,3 +215,21 @@ def _known_text(node: ast.expr) -> str:
         case ast.JoinedStr(values=values):
             return "".join(map(_known_text, values))
     return "…"
+
+
+def add_option(options: list[Option], option: Option) -> None:
+    """Add an option; two flags that write True and False of one value are a pair, and a later one replaces its like."""
+    for at, each in enumerate(options):
+        if (each.name, each.command) != (option.name, option.command) or option.action == "command":
+            continue
+        if {each.action, option.action} == {"on", "off"}:
+            on, off = (each, option) if each.action == "on" else (option, each)
+            options[at] = replace(
+                each, action="pair", flags=on.flags, off_flags=off.flags, default=each.default, help=on.help or off.help
+            )
+        elif each.flags == option.flags:
+            options[at] = option
+        elif each.action == "store" and option.is_switch:
+            options[at] = replace(each, help=each.help or option.help)
+        return
+    options.append(option)

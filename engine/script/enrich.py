@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from engine.script.annotations import class_options
@@ -103,31 +104,26 @@ def _hydra(command: Command, parsers: ScriptParsers, hydra: Hydra) -> SourceForm
     further = Path(command.folder) / _after(words, "--config-dir", "-cd")
     if name and not (folder / f"{name.removesuffix('.yaml')}.yaml").is_file() and further.is_dir():
         folder = further
-    files = HydraFiles(folder, words)
-    why = ""
-    options: list[Option] = []
-    if name:
-        try:
-            files.compose(name)
-            if files.missing:
-                why = f"{files.missing[0].name} isn't a file in {files.missing[0].parent}."
-        except OSError:
-            why = f"{name.removesuffix('.yaml')}.yaml isn't a file in {folder}."
-        stored = hydra.stored.get(name)
-        if isinstance(stored, Class):
-            files.add(
-                [
-                    replace(each, style="assigned", flags=(each.name,))
-                    for each in class_options(stored, "hydra", parsers)
-                ]
-            )
-            why = ""
-        options = [each for each in files.options.values() if not each.name.startswith("hydra")]
-    else:
-        why = "hydra.main names no configuration."
+    structured = {
+        key: partial(_structured, cls, parsers) for key, cls in hydra.stored.items() if isinstance(cls, Class)
+    }
+    files = HydraFiles(folder, words, structured)
+    why = "" if name else "hydra.main names no configuration."
+    try:
+        files.compose(name or "")
+    except OSError as error:
+        why = why or f"{error}."
+    if files.missing and not why:
+        why = f"{files.missing[0]}.yaml isn't a file in {folder}."
+    options = [each for each in files.options.values() if not each.name.startswith("hydra")]
     if not options:
         return SourceForm(why=why or "The configuration is empty.", kind="hydra")
     return SourceForm([*_hydra_flags(), *options], why, "hydra")
+
+
+def _structured(cls: Class, parsers: ScriptParsers, prefix: str) -> list[Option]:
+    found = class_options(cls, "hydra", parsers, prefix)
+    return [replace(each, style="assigned", flags=(each.name,)) for each in found]
 
 
 def _hydra_flags() -> list[Option]:

@@ -33,7 +33,7 @@ from engine.script.values import (
 )
 
 MOST_STEPS = 150_000
-MOST_SECONDS = 1.2
+MOST_SECONDS = 0.8
 _DEEPEST = 40
 _MOST_MODULES = 80
 _MOST_BYTES = 1_000_000
@@ -420,6 +420,8 @@ class Interpreter:
 
     def _value_subscript(self, node: ast.Subscript, scope: "Scope") -> Any:
         of = self.value(node.value, scope)
+        if isinstance(of, Library) and ".conf." in of.name:  # tyro.conf.FlagConversionOff[Args]
+            return self.value(node.slice, scope)
         if not isinstance(of, dict | list | tuple | str):
             return UNKNOWN
         if isinstance(node.slice, ast.Slice):

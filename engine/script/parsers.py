@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.script.annotations import class_options, comment, function_options
-from engine.script.declarations import argparse_option, click_option, known_help, typed
+from engine.script.declarations import add_option, argparse_option, click_option, known_help, typed
 from engine.script.field import Kind
 from engine.script.interpreter import Finished, Interpreter, Scope
 from engine.script.values import UNKNOWN, Class, Function, Instance, Library, Made, Module, is_constant
@@ -137,9 +137,9 @@ class ScriptParsers(Interpreter):
         if isinstance(of, Parser | ArgumentGroup):
             return self._of_parser(of, name, args, kwargs, node)
         if isinstance(of, Made) and of.name.endswith("ConfigStore.instance") and name == "store":
-            key = kwargs.get("name", args[0] if args else None)
-            group = kwargs.get("group")
-            if isinstance(key, str) and not group:
+            key, group = kwargs.get("name", args[0] if args else None), kwargs.get("group")
+            if isinstance(key, str):
+                key = f"{group}/{key}" if isinstance(group, str) else key
                 self.stored[key.removesuffix(".yaml")] = kwargs.get("node", args[1] if len(args) > 1 else None)
         if isinstance(of, Made) and of.name == "typer.Typer" and name == "command":
             return Made("typer.command", (*args,), {**kwargs, "app": of})
@@ -249,7 +249,7 @@ class ScriptParsers(Interpreter):
             if parser.dialect == "simple_parsing":
                 parser.options.extend(
                     replace(one, group=one.group or args[0].node.name)
-                    for one in class_options(args[0], "simple_parsing", self)
+                    for one in class_options(args[0], "simple_parsing", self, str(kwargs.get("prefix", "")))
                 )
             else:
                 parser.options.extend(self.constructed(args[0], f"{destination}." if destination else ""))
@@ -284,7 +284,7 @@ class ScriptParsers(Interpreter):
             return
         option = argparse_option(flags, kwargs, title, parser.command)
         if option is not None:
-            _add(parser.options, option)
+            add_option(parser.options, option)
 
     # ---- other libraries -------------------------------------------------------------------------------------------
 
@@ -314,11 +314,13 @@ class ScriptParsers(Interpreter):
             off_flags=(f"--no{named}",) if element == "bool" else (),
             style="joined",
         )
-        _add(self.flags.options, option)
+        add_option(self.flags.options, option)
         return UNKNOWN
 
     def _entry(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         dialect = _ENTRIES[name]
+        if kwargs.get("return_unknown_args") is True:  # the rest is for another parser
+            return (UNKNOWN, UNKNOWN)
         wanted = args[0] if args else kwargs.get("config_class", kwargs.get("component", UNKNOWN))
         parser = Parser(is_parsed=True, dialect=dialect)
         self.parsers.append(parser)
@@ -467,7 +469,7 @@ class ScriptParsers(Interpreter):
         """Take each `add_argument` of the script as one of a single parser, where following it led to none."""
         parser = Parser()
         scope = Scope(entry, entry.names)
-        self.steps, self.until = 0, self.until + 0.5
+        self.steps, self.until = 0, self.until + 0.3
         with suppress(Finished, RecursionError):
             for node in ast.walk(entry.tree):
                 if (
@@ -486,7 +488,7 @@ class ScriptParsers(Interpreter):
         for parser in parsed:
             for option in parser.options:
                 if not any(option is each for each in options):
-                    _add(options, option)
+                    add_option(options, option)
         return options, [each for parser in parsed for each in parser.computed]
 
 
@@ -503,24 +505,6 @@ def _change_default(parser: Parser, name: str, value: Any) -> None:
     for at, option in enumerate(parser.options):
         if option.name == name and option.command == parser.command and is_constant(value):
             parser.options[at] = replace(option, default=value, required=False)
-
-
-def _add(options: list[Option], option: Option) -> None:
-    """Add an option; two flags that write True and False of one value are a pair, and a later one replaces its like."""
-    for at, each in enumerate(options):
-        if (each.name, each.command) != (option.name, option.command) or option.action == "command":
-            continue
-        if {each.action, option.action} == {"on", "off"}:
-            on, off = (each, option) if each.action == "on" else (option, each)
-            options[at] = replace(
-                each, action="pair", flags=on.flags, off_flags=off.flags, default=each.default, help=on.help or off.help
-            )
-        elif each.flags == option.flags:
-            options[at] = option
-        elif each.action == "store" and option.is_switch:
-            options[at] = replace(each, help=each.help or option.help)
-        return
-    options.append(option)
 
 
 def _within(made: Made) -> Any:

@@ -23,7 +23,7 @@ import psutil
 
 from engine.script.command import Command, with_options
 from engine.script.configurations import flat, read_yaml, setting
-from engine.script.declarations import converter_kind, typed
+from engine.script.declarations import add_option, converter_kind, typed
 from engine.script.enrich import SourceForm, read_source
 from engine.script.field import Kind
 from engine.script.words import Option, kind_of, name_of
@@ -143,8 +143,11 @@ def _lightning(command: Command, source: SourceForm, limit_s: float) -> tuple[li
 
 def _stopped(command: Command, limit_s: float) -> tuple[list[Option], str]:
     ended = _run(command, "module" if command.is_module else "file", [], limit_s)
-    options = [_option(each) for each in ended.report.get("options", [])[:_MOST_OPTIONS] if isinstance(each, dict)]
-    found = [each for each in options if each is not None]
+    found: list[Option] = []
+    for each in ended.report.get("options", [])[:_MOST_OPTIONS]:
+        option = _option(each) if isinstance(each, dict) else None
+        if option is not None:
+            add_option(found, option)
     if found and not ended.why:
         return found, ""
     return [], ended.why or f"{command.name} ended without parsing options."

@@ -381,6 +381,47 @@ def test_hydra_composes_its_files(folder: Path) -> None:
     )
 
 
+def test_hydra_composes_classes_of_its_store(folder: Path) -> None:
+    script = """
+        from dataclasses import dataclass, field
+        from typing import Any
+        import hydra
+        from hydra.core.config_store import ConfigStore
+        from omegaconf import MISSING
+
+        @dataclass
+        class Adam:
+            lr: float = 1e-3
+        @dataclass
+        class SGD:
+            lr: float = 0.1
+            nesterov: bool = False
+        @dataclass
+        class Config:
+            defaults: list[Any] = field(default_factory=lambda: [{"optim": "adam"}, "_self_"])
+            optim: Any = MISSING
+            epochs: int = 3
+
+        store = ConfigStore.instance()
+        store.store(group="optim", name="adam", node=Adam)
+        store.store(group="optim", name="sgd", node=SGD)
+        store.store(name="config", node=Config)
+
+        @hydra.main(version_base=None, config_name="config")
+        def main(cfg): ...
+        main()
+    """
+    command = read(folder, "python t.py optim=sgd optim.lr=1", {"t.py": script})
+    assert shown(command) == {
+        "optim": ("str", "sgd"),
+        "optim.lr": ("float", 1.0),
+        "optim.nesterov": ("bool", False),
+        "epochs": ("int", 3),
+    }
+    assert command.field("optim").choices == ("adam", "sgd")
+    assert read(folder, "python t.py", {}).defaults() == {"optim": "adam", "optim.lr": 1e-3, "epochs": 3}
+
+
 def test_lightning_reads_its_classes_and_its_file(folder: Path) -> None:
     files = {
         "cli.py": """
