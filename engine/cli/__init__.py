@@ -16,6 +16,7 @@ COMMANDS = {
     "duel": CommandEntry("duel", "Compare strategies on one budget, each with a tuned learning rate."),
     "resume": CommandEntry("launch", "Resume a run that was cancelled, lost or failed."),
     "retry": CommandEntry("launch", "Retry a run that was cancelled, lost or failed."),
+    "attach": CommandEntry("launch", "Follow event files of a program started elsewhere, as a run."),
     "remeasure": CommandEntry("sweep", "Repeat the disturbed runs of a sweep alone on the machine."),
     "list": CommandEntry("runs", "List runs, newest first."),
     "show": CommandEntry("runs", "Show one run in full."),

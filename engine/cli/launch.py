@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from types import FrameType
 
 import click
 
 from engine.analysis.total_work import unreached
 from engine.cli.answers import answer, counted, duration, number, wants_json
-from engine.cli.frame import FAILED, ID, INTERRUPTED, OWNER, command, launch_terms, option, together
+from engine.cli.frame import FAILED, ID, INTERRUPTED, OWNER, argument, command, launch_terms, option, together
 from engine.cli.runner import see_to_runner, tell_ignored_settings
 from engine.cli.runs import summary, summary_text
 from engine.cli.subject import CommandWords, Subject, explained
@@ -75,11 +76,7 @@ def run_command(request: LaunchRequest = together(LaunchRequest)) -> int:
         if asked.command:
             click.echo(explained(asked))
     tell_ignored_settings(home)
-    ended = RunWatch(home, run_id, request.owner).until_ended()
-    with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
-        found = summary(reader, run_id)
-    answer(found, lambda: summary_text(found))
-    return INTERRUPTED if not ended else 0 if found["status"] == "finished" else FAILED
+    return _followed(home, run_id, request.owner)
 
 
 @command("submit", cls=CommandWords)
@@ -89,6 +86,33 @@ def submit_command(request: LaunchRequest = together(LaunchRequest), no_runner: 
     run_id, _ = request.queue(home)
     see_to_runner(home, unless=no_runner)
     answer({"id": run_id}, f"Run {run_id} queued. {_follow(run_id)}")
+
+
+@command("attach")
+def attach_command(
+    folder: Path = argument(), title: str = option("Name of the run.", "--name", default=""), owner: str = OWNER
+) -> int:
+    """Follow the TensorBoard event files of a program that was started elsewhere, as a live run.
+
+    The run ends with the program, if it is on this machine, otherwise after half an hour without a new value. It takes
+    no slot. Ctrl-C cancels the run, not the program; a second Ctrl-C detaches from it.
+    """
+    home = Home.find()
+    from engine.runtime.command.attached import attach  # with what a worker needs
+
+    run_id = attach(home, folder, name=title, owner=owner)
+    if not wants_json():
+        click.echo(f"Run {run_id} follows {folder}, by {owner}.")
+    return _followed(home, run_id, owner)
+
+
+def _followed(home: Home, run_id: int, owner: str) -> int:
+    """Follow a run to its end, print its summary and return the exit code."""
+    ended = RunWatch(home, run_id, owner).until_ended()
+    with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
+        found = summary(reader, run_id)
+    answer(found, lambda: summary_text(found))
+    return INTERRUPTED if not ended else 0 if found["status"] == "finished" else FAILED
 
 
 def what_runs(asked: Launch) -> str:

@@ -31,9 +31,12 @@ class EventFolders:
         since: float,
         pids: Callable[[], Collection[int]],
         is_taken: Callable[[Path], bool],
+        takes_all: bool = False,
     ) -> None:
         self.run_folder, self.folders, self.since = run_folder, folders, since
-        self._pids, self._is_taken = pids, is_taken
+        self._pids, self._is_taken, self._takes_all = pids, is_taken, takes_all
+        self.writers = set[int]()
+        """Processes of this machine that are in the names of the run's files."""
         self._known_pids = set[int]()
         self._decided = set[str]()
         self._open = set[str]()
@@ -109,8 +112,9 @@ class EventFolders:
         pid = int(parts["pid"]) if parts and parts["pid"] and parts["host"] == node() else 0
         environment = _environment(pid) if pid else {}
         rank = int(number) if (number := environment.get("RANK", "")).isdigit() else 0
-        if Path(path).is_relative_to(self.run_folder):
+        if self._takes_all or Path(path).is_relative_to(self.run_folder):
             self._decided.add(path)
+            self.writers |= {pid} if pid else set()
             return rank
         is_ours = None if self._is_new(path, parts) else False
         if is_ours is None and pid:
@@ -125,7 +129,7 @@ class EventFolders:
 
     def _is_new(self, path: str, parts: re.Match[str] | None) -> bool:
         if parts and int(parts["time"]) > 1e9:
-            return int(parts["time"]) >= int(self.since)
+            return int(parts["time"]) >= int(self.since - 1)
         try:
             return Path(path).stat().st_mtime >= self.since
         except OSError:
@@ -147,6 +151,12 @@ class EventFolders:
                                 return True
                             found = False
         return found
+
+
+def begin_of(folder: Path) -> float | None:
+    """Return when the first event file below a folder was begun (s since 1970), as far as names say it."""
+    begins = [int(parts["time"]) for path in folder.rglob(f"*{MARK}*") if (parts := _PARTS.search(path.name))]
+    return min((begin for begin in begins if begin > 1e9), default=None)
 
 
 def _environment(pid: int) -> dict[str, str]:

@@ -31,7 +31,7 @@ class Sources:
     """The measurements of one run, from all files that it writes.
 
     `since` is the start of the run (s since 1970), from which points count their time. `pids` returns the processes of
-    the run so far; event files in `work_folder` and `folders` that others write are not taken.
+    the run so far; event files in `work_folder` and `folders` that others write are not taken, unless it `takes_all`.
 
     A new instance reads the same points in the same order per metric and rank; `skip` leaves out those that are stored.
     """
@@ -45,6 +45,7 @@ class Sources:
         pids: Callable[[], Collection[int]] = lambda: (),
         folders: Collection[Path] = (),
         trackio: Path | None = None,
+        takes_all: bool = False,
     ) -> None:
         self.run_folder, self.since = run_folder, since
         self._trackio = trackio or run_folder / "trackio"
@@ -55,7 +56,7 @@ class Sources:
         self._renamed: dict[str, str] = {}
         self._turn = 0
         others = [*folders, *([work_folder] if work_folder else [])]
-        self._events = EventFolders(run_folder, others, since, pids, self._is_taken)
+        self._events = EventFolders(run_folder, others, since, pids, self._is_taken, takes_all)
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._skip: dict[tuple[str, int | None], int] = {}
         self._over = Recognised("", "")
@@ -104,6 +105,11 @@ class Sources:
                 return *stream.progress, "steps"
         logs = sorted(self._logs.values(), key=lambda log: log.rank or 0)
         return next((log.printed.progress for log in logs if log.printed.progress[1]), (0, 0, ""))
+
+    @property
+    def writers(self) -> set[int]:
+        """Processes of this machine that write the event files of a reader that takes all."""
+        return self._events.writers
 
     @property
     def phases(self) -> dict[int | None, dict[str, float]]:
