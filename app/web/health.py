@@ -1,5 +1,7 @@
 """The health check of the console for load balancers, containers and people; open to everybody."""
 
+import time
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -11,7 +13,11 @@ from engine.errors import EngineError
 from engine.home import Home
 from engine.store.schema.upgrade import newest
 from engine.system.machine import storage
-from engine.system.runner_process import runner_process
+from engine.system.runner_process import is_separate, runner_process
+
+STARTING_S = 20.0
+"""Time after the console's start in which its runner may not have registered yet."""
+_SINCE = time.monotonic()
 
 
 def health(request: Request) -> Response:
@@ -30,7 +36,8 @@ def health(request: Request) -> Response:
     status = 200
     try:
         visitor_now({})
-        body["runner"] = "alive" if runner_process(home) else "absent"
+        starts = not is_separate() and time.monotonic() - _SINCE < STARTING_S
+        body["runner"] = "alive" if runner_process(home) else "starting" if starts else "absent"
     except EngineError as error:
         found: Visitor = request.scope[VISITOR]
         body |= {

@@ -71,9 +71,13 @@ def restore_command(
         )
     owner = owner if named() else operator(home, owner)
     done = restore(home, file.expanduser().absolute(), by=owner, unchecked=unchecked)
-    more = f", and {counted(done.folders, 'folder')} of runs that are not in the backup in {done.folders_in}"
-    kept = f"The previous store is in {done.aside}{more if done.folders else ''}."
-    said = [f"Restored {file.name}: {counted(done.runs, 'run')}. {kept}"]
+    said = [f"Restored {file.name}: {counted(done.runs, 'run')}."]
+    if done.aside:
+        said.append(f"The previous store is in {done.aside}.")
+    if done.folders:
+        said.append(
+            f"{counted(done.folders, 'folder')} of runs that are not in the backup: moved to {done.folders_in}."
+        )
     if done.lost:
         said.append(
             f"Lost, as they were active when the backup was made: {counted(len(done.lost), 'run')} ({_ids(done.lost)})."

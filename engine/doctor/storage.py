@@ -169,7 +169,8 @@ def store(home: Home) -> Finding:
             reader.access.require_accounts()
             if not home.database.exists():
                 return Finding("store", "ok", "No store yet; the first run creates it.")
-            return Finding("store", "ok", f"{reader.runs.count():,} runs in {home.database}.")
+            count = reader.runs.count()
+            return Finding("store", "ok", f"{count:,} {'run' if count == 1 else 'runs'} in {home.database}.")
     except EngineError as error:
         return Finding(
             "store",

@@ -20,6 +20,7 @@ from engine.store import Reader, Store
 from engine.store.records import ALIVE, ProcessIdentity, Run
 from engine.system.checkpoint_state import last_checkpoint, why_not_own
 from engine.system.processes import is_alive, is_foreign, is_of_other_home, me, pid_namespace
+from engine.system.run_files import note_for_runner
 
 log = logging.getLogger(__name__)
 
@@ -154,6 +155,7 @@ def lose(store: Store, run: Run, cause: str, home: Home | None = None) -> None:
         cure = f" {cure_of_loss(resumes)}"
     if next_id := store.claims.lose(run.id, f"{cause}{cure}", resumes=resumes):
         log.info("run %d was lost and is retried as run %d", run.id, next_id)
+    note_for_runner(home or store.db.home, f"run {run.id} is lost: {cause}")
 
 
 def _by_restore(store: Store, run: Run) -> str:

@@ -226,8 +226,8 @@ class Restored:
     """Outcome of a restore."""
 
     runs: int
-    aside: Path
-    """Folder with the previous store."""
+    aside: Path | None
+    """Folder with the previous store; None if there was none."""
     folders: int
     """Number of folders of runs that are not in the backup."""
     folders_in: Path | None
@@ -272,7 +272,10 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
             ) from error
         finally:
             shutil.rmtree(made.path, ignore_errors=True)
-    return Restored(runs, aside, len(moved), moved[0].parent if moved else None, lost, queued)
+    if had_none := not any(path.name != "runs" for path in aside.iterdir()):
+        with suppress(OSError):  # it holds folders of runs
+            aside.rmdir()
+    return Restored(runs, None if had_none else aside, len(moved), moved[0].parent if moved else None, lost, queued)
 
 
 @contextmanager

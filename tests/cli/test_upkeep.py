@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -26,8 +27,21 @@ def test_a_backup_and_the_way_back(
     store.close()
     done = parallab("restore", made["path"])
     assert done.returncode == 0, done.stderr
-    assert "1 run. The previous store is in" in done.stdout
+    assert "1 run.\nThe previous store is in" in done.stdout
     with Reader.open(home) as reader:
+        assert [row.id for row in reader.runs.find()] == [ended]
+
+
+def test_a_restore_into_an_empty_home_speaks_of_no_previous_store_and_leaves_no_empty_folder(
+    home: Home, parallab: Parallab, store: Store, ended: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = json.loads(parallab("backup", "--json").stdout)["path"]
+    new = Home(tmp_path / "new")
+    monkeypatch.setenv("PARALLAB_HOME", str(new.path))
+    done = parallab("restore", made)
+    assert done.returncode == 0, done.stderr
+    assert "previous store" not in done.stdout and not list(new.aside.glob("*"))
+    with Reader.open(new) as reader:
         assert [row.id for row in reader.runs.find()] == [ended]
 
 

@@ -289,6 +289,7 @@ def test_a_checkpoint_that_the_restored_store_has_no_points_for_is_not_resumed(
     restore(home, made.path, by="ada")
     with Store.open(home) as again:
         lose(again, again.read.runs.one(run_id), "It is gone.")
+        assert f"run {run_id} is lost: " in again.db.home.runner_log.read_text()
     with pytest.raises(NoCheckpoint, match=r"its checkpoint is of step 2 and its curves end at step 1.*Retry it"):
         resume(home, run_id, owner="ada")
 
