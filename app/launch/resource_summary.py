@@ -114,11 +114,12 @@ def everyone(reader: Reader) -> None:
     except ConfigError as error:
         st.warning(as_text(str(error)))
         return
-    held = reader.quotas.all_held()
+    held = {each.person: each for each in reader.quotas.all_held()}
+    held |= {person: Held(person) for person in found.people if person not in held}
     if not held:
         st.write("No usage yet.")
     else:
-        rows = [_row(each, found.of(each.person)) for each in held]
+        rows = [_row(each, found.of(each.person)) for _, each in sorted(held.items())]
         st.html(
             table(
                 ["Person", "Running", "Queued", "Cores", "GPUs", "Time limit", "Disk"],
@@ -126,6 +127,7 @@ def everyone(reader: Reader) -> None:
                 caption="Usage by person",
             )
         )
+        st.caption("Disk: folders, points and texts of a person's runs, as quotas count them.")
     if not found.any:
         st.caption("No quotas set. An admin can set them: python -m engine limits set --queued 50 --cores 8")
 

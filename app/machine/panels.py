@@ -147,7 +147,7 @@ def room(reader: Reader, home: Home) -> None:
             ("Free disk space (home)", f"{size(found.disk_free)} of {size(found.disk_total)}"),
             ("Store", size(found.store)),
             ("Write-ahead log", size(found.write_ahead_log)),
-            ("Run folders", size(reader.quotas.folder_bytes())),
+            ("Run folders (without points)", size(reader.quotas.folder_bytes())),
             ("Backups", size(sum(backup.size for backup in backups(home)))),
             ("Set aside", size(aside)),
             ("Home", str(home.path)),

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 import streamlit as st
 
 from app.core.assets import at
-from app.ui import current_user
+from app.ui import components, current_user
 from app.ui.html import as_text, entry, facts, link, strong, table, when
-from app.ui.store_access import command, give, say_trouble
+from app.ui.store_access import command, give, reading, say_trouble
 from engine.access.rules import ROLE_WORDS, ROLES, Role, abilities
 from engine.store import Person, Store
 from engine.store.access.sign_ins import IDLE_S, LASTS_S, TOKEN_DAYS, Scope, SignIn, Token
@@ -35,14 +35,17 @@ _SYSTEMS = (
 )
 
 
+@st.fragment
 def no_accounts() -> None:
-    """Explain the lab without accounts, and how to add the first one."""
+    """Explain the lab without accounts, and how to add the first one, which the open page then notices."""
     st.write(
         "This lab has no accounts, so no sign-in is required. The console is reachable from its own machine only, "
         "and every user has full access."
     )
     st.write("Adding the first account, which must be an admin, enables sign-in and roles:")
     st.code("python -m engine users add NAME --role admin", language=None)
+    with reading() as reader:
+        components.pulse(reader.runs.token())
 
 
 def who(me: Person) -> None:

@@ -21,6 +21,12 @@ from engine.store import Person, Store
 from engine.store.access.people import EMAIL_LENGTH, NAME_LENGTH
 
 _TYPED = "people.typed"
+DONE = "people.done"
+"""What the last dialog did, for the page to say."""
+_unconfirmed: dict[str, list[Slip]] = {}
+"""New passwords that an admin has not confirmed as printed or saved, by the store's key of their sign-in: only in the
+memory of this process, so that they survive a reload of the page and nothing else.
+"""
 
 
 def shown_once(name: str, password: str) -> None:
@@ -36,17 +42,23 @@ def shown_once(name: str, password: str) -> None:
 
 @st.dialog("Accounts added", width="large", dismissible=False)
 def show_sheet(slips: Sequence[Slip]) -> None:
-    """Show the generated passwords of new accounts as slips to print, until confirmed: Esc does not close it."""
+    """Show the generated passwords of new accounts as slips to print, until confirmed: Esc does not close it, and after
+    a reload it is there again.
+    """
     count = "1 account" if len(slips) == 1 else f"{len(slips)} accounts"
-    st.write(f"{count} added. The passwords are shown only once: print the slips, then confirm.")
+    st.write(f"{count} added. The passwords are not stored: print or save the slips, then confirm.")
     address = st.text_input(
         "Address on the slips", public_url() or page_address("/"), help="Where these people open the console."
     )
     if is_of_this_machine(address.strip()):
         st.warning("This address opens the console on this machine only. Enter the one that these people use.")
-    st.iframe(sheet(slips, address.strip()), height=440, alt="Slips with names and passwords")
-    if st.button("The slips are printed or saved", type="primary", key="people.list.printed"):
-        st.rerun()
+    page = sheet(slips, address.strip())
+    st.iframe(page, height=440, alt="Slips with names and passwords")
+    with st.container(horizontal=True):
+        st.download_button("Save", page, "slips.html", "text/html", key="people.list.save", on_click="ignore")
+        if st.button("The slips are printed or saved", type="primary", key="people.list.printed"):
+            _unconfirmed.pop(current_user.key(), None)
+            st.rerun()
 
 
 @st.dialog("E-mail address")
@@ -122,6 +134,9 @@ def ask_disable(name: str) -> None:
     with st.container(horizontal=True):
         ordered = command(end) if st.button("Disable account", type="primary", key="people.out.now") else None
         if ordered is not None:
+            person, count = ordered
+            runs = f" {count:,} {'run is' if count == 1 else 'runs are'} cancelled." if cancel_runs else ""
+            st.session_state[DONE] = f"{as_text(person.name)} is disabled.{runs}"
             st.rerun()
         if st.button("Keep enabled"):
             st.rerun()
@@ -184,7 +199,7 @@ _NAME, _ROLE, _EMAIL, _PASSWORD, _PROVIDER, _ADDED = (
     f"people.add.{each}" for each in ("name", "role", "email", "password", "provider", "done")
 )
 
-_NAMES, _LIST_ROLE, _SLIPS = (f"people.list.{each}" for each in ("names", "role", "done"))
+_NAMES, _LIST_ROLE = (f"people.list.{each}" for each in ("names", "role"))
 
 
 def adding_list() -> None:
@@ -199,12 +214,12 @@ def adding_list() -> None:
         st.selectbox("Role of all", ROLES, index=1, key=_LIST_ROLE)
         st.form_submit_button("Add all", type="primary", on_click=_add_list)
         say_trouble(_NAMES)
-    if slips := st.session_state.pop(_SLIPS, None):
+    if slips := _unconfirmed.get(current_user.key()):
         show_sheet(slips)
 
 
 def _add_list() -> None:
-    """Add the people before the page reruns; only the browser keeps the passwords then."""
+    """Add the people before the page reruns."""
     who, role = current_user.whoever(), st.session_state[_LIST_ROLE]
 
     made: list[Slip] = []
@@ -215,7 +230,7 @@ def _add_list() -> None:
         made.extend(Slip(name, slip.password) for name, slip in zip(names, slips, strict=True))
 
     if give(add, _NAMES):
-        st.session_state[_SLIPS] = made
+        _unconfirmed.setdefault(current_user.key(), []).extend(made)
         st.session_state[_NAMES] = ""
 
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.core.formatting import size
 from app.people.account import ways
-from app.people.dialogs import ask_disable, ask_email, ask_password, ask_quotas
+from app.people.dialogs import DONE, ask_disable, ask_email, ask_password, ask_quotas
 from app.ui import current_user, dialogs
 from app.ui.html import as_text, block, fact_row, strong, when
 from app.ui.store_access import command, reading
@@ -23,7 +23,6 @@ from engine.store.access.quotas import Holding
 COLOURS: dict[Role, Colour] = {"viewer": "gray", "member": "blue", "admin": "violet"}
 NAMED, LEAST_BYTES = 20, 100_000
 _ASKS = "people.asks"
-_DONE = "people.done"
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def disk(reader: Reader) -> Mapping[str, int]:
 
 def open_asked() -> None:
     """Open the requested dialog, and say what the last one did."""
-    if done := st.session_state.pop(_DONE, None):
+    if done := st.session_state.pop(DONE, None):
         st.toast(done)
     if asked := st.session_state.pop(_ASKS, None):
         which, name = asked
@@ -61,6 +60,7 @@ def searched(people: Sequence[Person]) -> list[Person]:
             label_visibility="collapsed",
         )
         st.button("Quotas for everyone", key="people.quotas.all", on_click=_ask, args=("quotas", ""))
+    st.caption("On disk: folders, points and texts of a person's runs, as quotas count them.")
     words = text.casefold().split()
     found = [
         one
@@ -207,7 +207,7 @@ def _button(one: Person, label: str, order: Callable[[Store, str], object], said
         return True
 
     if command(given):
-        st.session_state[_DONE] = f"{as_text(one.name)} {said}."
+        st.session_state[DONE] = f"{as_text(one.name)} {said}."
         st.rerun()
 
 

@@ -1,5 +1,6 @@
 """`users`, `tokens`, `audit` and `limits`: accounts and their roles, API tokens, the log of commands, quotas."""
 
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,8 +55,25 @@ def add_command(
         if not no_password:
             store.people.check_new(name, role)  # before anyone types a password
         password = None if no_password else _password(password_stdin)
+        is_first = not store.read.people.everyone()
         kept = store.people.add(name, role, by=owner, password=password, email=email)
-    answer({"done": kept}, f"Created account {kept} with role {role}.")
+    answer({"done": kept}, f"Created account {kept} with role {role}.{_next_steps(kept) if is_first else ''}")
+
+
+def _next_steps(admin: str) -> str:
+    """Return what follows the first account, as further lines."""
+    where = f"at {url}" if (url := public_url()) else "at the address that `make run` prints (by default port 8501)"
+    return "\n".join(
+        [
+            "",
+            f"Sign-in is on now: open the console {where} and sign in as {admin}; open pages ask for it too.",
+            "Commands of this shell as this account:",
+            f"    export PARALLAB_OWNER={shlex.quote(admin)}",
+            "Further accounts, on the page People or by:",
+            "    python -m engine users add NAME --role member",
+            "    python -m engine users add-list names.txt --role member --sheet slips.html --address URL",
+        ]
+    )
 
 
 @command("add-list", within=users_command, short_help="Create an account for each name of a list.")

@@ -154,7 +154,32 @@ def test_a_list_is_added_as_a_whole_and_its_passwords_are_slips_to_print(
             made = re.search(rf"{name}</dd><dt>Password</dt><dd class=[^>]*>(.+?)</dd>", page)
             assert made and passwords.fits(made[1], reader.sign_ins.password_of(name)[1])
             assert made[1] not in str(list(test.session_state.items()))
-    assert "zoe" not in "".join(str(each.proto) for each in test.run().get("iframe")), "shown once"
+    again = opened("people")
+    assert "zoe" in str(again.get("iframe")[0].proto), "a reload shows them again"
+    assert [each.label for each in again.get("download_button")] == ["Save"]
+    sign_in(accounts, monkeypatch, "ada")
+    assert not opened("people").get("iframe"), "another sign-in of the same admin does not"
+    test.button(key="people.list.printed").click().run()
+    assert not test.run().get("iframe"), "confirmed"
+
+
+def test_a_disabled_person_and_the_number_of_cancelled_runs_are_named_and_the_card_is_current(
+    accounts: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(accounts) as store:
+        basic.add(store, "mo"), basic.add(store, "mo")
+
+    def script() -> None:
+        from app.people import dialogs
+
+        dialogs.ask_disable("mo")
+
+    sign_in(accounts, monkeypatch, "ada")
+    test = AppTest.from_function(script, default_timeout=PATIENCE_S).run()
+    test.checkbox(key="people.out.runs").check().run()
+    test.button(key="people.out.now").click().run()
+    assert test.session_state["people.done"] == "mo is disabled. 2 runs are cancelled."
+    assert "queued" not in html(opened("people"))
 
 
 def test_people_are_searched_and_their_quotas_set(accounts: Home, monkeypatch: pytest.MonkeyPatch) -> None:

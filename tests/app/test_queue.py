@@ -192,11 +192,13 @@ def test_the_form_says_what_is_held_and_offers_no_launch_past_it(home: Home, lab
 
 
 def test_the_machine_page_shows_what_everyone_holds(home: Home, lab: dict[Status, int]) -> None:
-    set_limits(home, Limits(max_running_per_person=2, max_disk_gb=5))
+    own = {"Zoe without runs": {"max_running_per_person": 1}}
+    set_limits(home, Limits(max_running_per_person=2, max_disk_gb=5, people=own))
     with Store.open(home) as store, Reader.open(home) as reader:
         store.disk.note([(run, 3_000_000) for run in store.disk.unmeasured(100)])
         held = {each.person: each for each in reader.quotas.all_held()}
         shown = html(opened("machine"))
+    assert "Zoe without runs" in shown, "a person with a quota of their own"
     assert "Usage by person" in shown and "Grace &lt;b&gt;H&lt;/b&gt;" in shown
     assert f"<td>{held['Ada'].running} of 2</td>" in shown and f"<td>{held['Ada'].cores:,}</td>" in shown
     assert f"<td>{size(held['Ada'].disk_bytes)} of 5.0 GB</td>" in shown and held["Ada"].disk_bytes < 1e9

@@ -160,6 +160,16 @@ def test_what_a_command_refuses_it_refuses_once_and_before_it_asks_for_a_passwor
         assert refused.exit_code and "Password" not in refused.stderr, refused.output
 
 
+def test_the_first_account_names_the_next_steps_and_later_ones_do_not(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARALLAB_PUBLIC_URL", "https://lab.example.org/")
+    first = told("users", "add", "Ada L", "--role", "admin").stdout
+    assert "Sign-in is on now: open the console at https://lab.example.org" in first
+    assert "export PARALLAB_OWNER='Ada L'" in first and "users add-list" in first
+    assert "PARALLAB_OWNER" not in told("users", "add", "mo", "--role", "member", "--owner", "Ada L").stdout
+
+
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [([], "queued", "disabled.\n"), (["--cancel-runs"], "cancelled", "disabled; 2 runs cancelled.\n")],
