@@ -69,7 +69,7 @@ def _hogwild(run: _Recorded) -> str:
     met = run.mean("perf/overwritten_updates")
     if met == 0:
         checks = run.values("perf/overwritten_updates")
-        here = f"here others wrote sampled weights during a trainer's own write in 0 of {checks:,} checks"
+        here = f"here others wrote 0 % of the sampled weights during a trainer's own write ({checks:,} checks)"
     elif met is not None:
         here = f"here others wrote {number(met, 2)} % of the sampled weights during a trainer's own write"
     elif run.settings.get("variant") == "tutorial":
