@@ -205,7 +205,7 @@ def _order_saving(page: str, query: str) -> None:
 def _save(page: str, name: str, query: str) -> None:
     current_user.require_name(partial(_save, page, name, query))
     if command(lambda store: store.views.save(name, page, query, owner=current_user.whoever())) is not None:
-        st.toast("View saved. Everyone in the lab can open it from Home and from this page.")
+        st.toast("View saved. Everyone in the lab finds it under Saved views on Home and here, and by Ctrl-K.")
 
 
 def saved_views(reader: Reader, page: str) -> None:

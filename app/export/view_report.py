@@ -106,7 +106,7 @@ def _values(rows: Sequence[Row], place: int) -> list[Any]:
 
 Make = Callable[[], Table]
 RUNS = "The runs"
-_HELP = {RUNS: "One row per run: all settings, results, work, times and disturbance."}
+_HOLDS = {RUNS: "one row per run, with all settings, results, work, times and disturbance"}
 
 
 def download(
@@ -128,10 +128,10 @@ def download(
             st.caption("Whole view as an offline page, with all metrics")
             _button("Report (HTML)", report, f"{name}.html", "text/html", f"{key}-report")
         if has_charts:
-            st.caption("A chart as a picture, or its data")
+            st.caption("A chart as a picture, or the points that it draws (CSV)")
             components.pictures(f"pictures-{key}")
         for label, table in (tables or {}).items():
-            st.caption(as_text(label), help=_HELP.get(label))
+            st.caption(as_text(f"{label}: {_HOLDS.get(label, 'the table of these numbers')}"))
             _table_buttons(table, name if len(tables or {}) == 1 else f"{name}-{_slug(label)}", f"{key}-{label}")
         if runs:
             st.caption("Runs for another lab: use `python -m engine import` or Import on its Runs page")

@@ -76,10 +76,8 @@ def chosen() -> tuple[Experiment | None, str | None]:
                 st.query_params.get("experiment"),
                 st.query_params.get("preset"),
                 st.query_params.get_all("set"),
-                st.query_params.get("sweep"),
-                st.query_params.get("clone"),
-                st.query_params.get("on"),
-                st.query_params.get("nodes"),
+                st.query_params.get_all("sweep"),
+                *(st.query_params.get(name) for name in ("clone", "on", "nodes", "seeds", "as", "draws")),
             )
         )
     choice: ExperimentChoice = st.session_state[_CHOSEN]
@@ -331,7 +329,9 @@ def _take(wish: Wish) -> None:
     if wish.target is not None:
         st.session_state[TARGET], st.session_state[NODES] = wish.target, wish.nodes
     if wish.sweep:
-        sweep_form.start(found, {wish.sweep: usual_values(found.config, wish.sweep, values)})
+        over = {name: text or usual_values(found.config, name, values) for name, text in wish.sweep.items()}
+        sweep_form.start(found, over, equal_work="equal-work" in wish.purposes, draws=wish.draws)
+        sweep_form.resize(found, wish.seeds, is_timed="timing" in wish.purposes)
 
 
 def _starting_values(found: Experiment, preset: str | None) -> dict[str, Any]:

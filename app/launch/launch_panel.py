@@ -18,7 +18,7 @@ from app.ui import current_user, dialogs
 from app.ui.html import as_text
 from app.ui.run_state import place_in_words
 from app.ui.store_access import message_of
-from app.ui.widgets import PAGES, page_address, show_facts
+from app.ui.widgets import PAGES, page_address, say_reach, show_facts
 from engine.analysis.total_work import unreached, unreached_in
 from engine.cluster.targets import machine_for
 from engine.config import Config
@@ -175,11 +175,9 @@ def _footer(form: LaunchForm, terms: LaunchOptions) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover("Link to this form", type="tertiary"):
             st.caption("Opens the form with its current settings.")
-            st.code(
-                page_address(as_path(LAUNCH, {**form.query, **target_query(terms)})),
-                language=None,
-                wrap_lines=True,
-            )
+            address = page_address(as_path(LAUNCH, {**form.query, **target_query(terms)}))
+            st.code(address, language=None, wrap_lines=True)
+            say_reach(address)
         if who := current_user.name():
             if not current_user.has_account() and st.button("Change name", type="tertiary"):
                 dialogs.open_soon(current_user.ask_name, "New runs will use the new name.", "Save")

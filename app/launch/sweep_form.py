@@ -22,6 +22,7 @@ from engine.sweep.random_search import usual_range
 
 NOTHING = "none"
 GRID, DRAWN = "Grid", "Random"
+USUAL_DRAWS = 8
 LEARNING, TIMING = "Learning", "Timing"
 WRITTEN = "Comma-separated values; whole numbers also as a range: 1, 2, 4, 8 or 1..10."
 RANGES = (
@@ -113,16 +114,17 @@ def fold(form: LaunchForm) -> Draft | None:
     return draft
 
 
-def start(found: Experiment, over: Mapping[str, str], *, equal_work: bool = False) -> None:
-    """Switch the fold on and fill it."""
+def start(found: Experiment, over: Mapping[str, str], *, equal_work: bool = False, draws: int = 0) -> None:
+    """Switch the fold on and fill it: with values, or with the ranges of a random search of so many `draws`."""
     fields = list(over)
     filled = {
         f"sweep.on.{found.name}": True,
-        f"sweep.kind.{found.name}": GRID,
+        f"sweep.kind.{found.name}": DRAWN if draws else GRID,
+        f"sweep.draws.{found.name}": draws or USUAL_DRAWS,
         f"sweep.first.{found.name}": fields[0],
         f"sweep.second.{found.name}": fields[1] if len(fields) > 1 else NOTHING,
         f"sweep.equal.{found.name}": equal_work,
-        **{f"sweep.values.{found.name}.{field}": text for field, text in over.items()},
+        **{f"sweep.{'ranges' if draws else 'values'}.{found.name}.{field}": text for field, text in over.items()},
     }
     for key, value in filled.items():
         st.session_state[key] = value
@@ -139,7 +141,11 @@ def _drawn(found: Experiment) -> tuple[int, int]:
     """Show the fields of a random search; return the number of combinations and the sampling seed."""
     with st.container(horizontal=True):
         count = _count(
-            found, "Combinations", "draws", 8, "Different combinations to sample; invalid ones are sampled again."
+            found,
+            "Combinations",
+            "draws",
+            USUAL_DRAWS,
+            "Different combinations to sample; invalid ones are sampled again.",
         )
         seed = _count(found, "Sampling seed", "draw_seed", 0, "The same seed and ranges give the same combinations.")
     return count, seed

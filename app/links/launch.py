@@ -13,17 +13,25 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.links.addresses import is_run_id
 from engine.config import Config, choices_of
+from engine.config_values import value_in_words
 from engine.errors import ConfigError, UnknownName
 from engine.experiment import Experiment
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.script.command import Command, Rendered
+from engine.store import Sweep
 from engine.store.records import Run, RunRow
+from engine.store.sweeps.sweeps import SEED
 
 SEPARATOR = ":"
+MOST_VARIED, MOST = 2, 10_000
+"""Settings that a sweep's form varies, and the largest count of a link."""
 LAUNCH = "/launch"
 """The path of the launch form."""
-ASKED = ("experiment", "preset", "set", "sweep", "clone", "on", "nodes", "command", "folder", "python", "recipe")
+ASKED = (
+    *("experiment", "preset", "set", "sweep", "seeds", "as", "draws", "clone", "on", "nodes"),
+    *("command", "folder", "python", "recipe"),
+)
 """The parameters of a link to it."""
 
 
@@ -34,8 +42,13 @@ class Wish:
     experiment: str | None = None
     preset: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
-    sweep: str | None = None
-    """The setting of a sweep, whose form is then open."""
+    sweep: Mapping[str, str] = field(default_factory=dict)
+    """The settings of a sweep, whose form is then open, with their values as typed; empty text for the usual ones."""
+    seeds: int = 3
+    purposes: tuple[str, ...] = ()
+    """Of the sweep: `timing`, `equal-work`."""
+    draws: int = 0
+    """Combinations of a random search; 0 for a grid."""
     clone: int | None = None
     """The run that the settings came from."""
     target: str | None = None
@@ -48,10 +61,13 @@ def read_link(
     experiment_name: str | None,
     preset: str | None,
     settings: Sequence[str],
-    sweep: str | None = None,
+    sweep: Sequence[str] = (),
     clone: str | None = None,
     target: str | None = None,
     nodes: str | None = None,
+    seeds: str | None = None,
+    purposes: str | None = None,
+    draws: str | None = None,
 ) -> Wish:
     """Return the valid parts of a link; a value out of bounds is kept, for the form to mark."""
     if not experiment_name:
@@ -76,17 +92,21 @@ def read_link(
             changes |= _setting(found.config, text)
         except ConfigError as error:
             sentences.append(f"Link setting '{text[:80]}' ignored. {error}")
-    if sweep and sweep not in found.config.model_fields:
-        sentences.append(f"Link parameter sweep must be a setting of {found.name}, got '{sweep[:80]}'; ignored.")
-        sweep = None
+    over = {name: text for name, _, text in (each.partition(SEPARATOR) for each in sweep[:MOST_VARIED])}
+    for name in [name for name in over if name not in found.config.model_fields]:
+        sentences.append(f"Link parameter sweep must be a setting of {found.name}, got '{name[:80]}'; ignored.")
+        del over[name]
     return Wish(
         found.name,
         preset,
         changes,
-        sweep,
+        over,
+        _count(seeds, 3),
+        tuple((purposes or "").split(",")),
+        _count(draws, 0),
         int(clone) if clone and is_run_id(clone) else None,
         "" if clone and target is None else target,
-        max(1, int(nodes)) if nodes and is_run_id(nodes) else 1,
+        max(1, _count(nodes, 1)),
         tuple(sentences),
     )
 
@@ -146,6 +166,10 @@ def command_query(
     return query
 
 
+def _count(text: str | None, otherwise: int) -> int:
+    return min(int(text), MOST) if text and is_run_id(text) else otherwise
+
+
 def changes_of(found: Experiment, preset: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of `values` that differ from the preset's (the defaults without one)."""
     base = found.configure(preset).model_dump()
@@ -172,9 +196,35 @@ def clone_query(run: Run | RunRow) -> dict[str, str | list[str]]:
     """
     if run.command_id is not None:
         return {"clone": str(run.id)} | target_query(run)
+    return _of_run(run, run.config) | {"clone": str(run.id)} | target_query(run)
+
+
+def sweep_query(sweep: Sweep, run: RunRow) -> dict[str, str | list[str]]:
+    """Return the query that fills the launch form with a sweep like this one, of which `run` is one.
+
+    Raises UnknownName for an experiment that this version doesn't have.
+    """
+    first = {SEED: sweep.seeds[0]} if sweep.seeds else {}
+    texts = sweep.draw.over if sweep.draw else {name: _typed(sweep.grid[name]) for name in sweep.fields}
+    purposes = [*(["timing"] if sweep.timing else []), *(["equal-work"] if sweep.equal_work else [])]
+    return (
+        _of_run(run, {**run.config, **first, **sweep.equal_work})
+        | {"sweep": [f"{name}{SEPARATOR}{text}" for name, text in texts.items()]}
+        | ({} if sweep.timing else {"seeds": str(len(sweep.seeds) or 1)})
+        | ({"as": ",".join(purposes)} if purposes else {})
+        | ({"draws": str(sweep.draw.count)} if sweep.draw else {})
+        | target_query(run)
+    )
+
+
+def _typed(values: Sequence[Any]) -> str:
+    return ", ".join(map(value_in_words, values))
+
+
+def _of_run(run: Run | RunRow, values: Mapping[str, Any]) -> dict[str, str | list[str]]:
     found = experiment(run.experiment)
-    nearest = min(found.presets, key=lambda preset: len(changes_of(found, preset, run.config)), default=None)
-    return launch_query(found, run.preset or nearest, run.config) | {"clone": str(run.id)} | target_query(run)
+    nearest = min(found.presets, key=lambda preset: len(changes_of(found, preset, values)), default=None)
+    return launch_query(found, run.preset or nearest, values)
 
 
 def target_query(at: LaunchOptions | Run | RunRow) -> dict[str, str | list[str]]:

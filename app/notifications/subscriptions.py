@@ -1,9 +1,11 @@
 """A person's subscriptions to the lab's channels, recent messages, and the form that adds a subscription."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
+from app.core.assets import at
 from app.core.caches import machine_token
 from app.core.formatting import duration, moment, now, since
 from app.ui import components, current_user, dialogs, widgets
@@ -12,6 +14,7 @@ from app.ui.html import (
     as_text,
     block,
     duel_link,
+    link,
     nowrap,
     quiet,
     run_link,
@@ -73,7 +76,12 @@ def _section(who: str) -> None:
         if refusal := current_user.why_not("add subscription"):
             st.caption(as_text(refusal))
         elif not channels:
-            st.info("This lab has no channels. An admin defines them; see docs/notifications.md.")
+            st.info("This lab has no channels, so nothing can be sent yet. An admin defines them.")
+            st.html(link("Documentation: notifications", at("/docs?page=notifications")))
+            if current_user.may("set limits"):
+                file = Home.find().notices
+                st.caption("As an admin, write them into this file and make it private:")
+                st.code(f"{file}\nchmod 600 {shlex.quote(str(file))}", language=None, wrap_lines=True)
         else:
             _form(reader, who, channels)
     if messages:

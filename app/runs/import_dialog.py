@@ -78,7 +78,7 @@ def _import(name: str, file: IO[bytes]) -> ImportResult | None:
 
 
 def _show_result(arrived: ImportResult) -> None:
-    st.success(as_text(arrived.sentence))
+    st.success(as_text(arrived.in_words(with_ids=False)))  # the links below have them
     for note in arrived.notes[:20]:
         st.caption(as_text(note))
     of_sweeps = [sweep_link(f"sweep {sweep_id}", sweep_id) for sweep_id in arrived.sweeps[:20]]

@@ -12,6 +12,7 @@ from app.core.assets import at
 from app.core.formatting import absolute
 from app.export.rerun_commands import sweep_again
 from app.export.view_report import Environments, here, view_downloads
+from app.links.launch import sweep_query
 from app.report.page_capture import Noted
 from app.ui import current_user, dialogs, widgets
 from app.ui.config_form import label_of
@@ -67,6 +68,14 @@ def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     can_end = any(run.status not in ENDED and run.status != "stopping" for run in runs)
     if can_end and st.button("Cancel all", key=f"cancel-sweep-{sweep.id}", **control("cancel sweep")):
         dialogs.open_soon(ask_cancel, sweep)
+
+
+def clone(sweep: Sweep, runs: Sequence[RunRow]) -> None:
+    """Show the button that opens the launch form with the settings of a sweep, also of someone else's."""
+    words = "Open the launch form with the settings of this sweep."
+    control = current_user.control("launch sweep", help=words)
+    if experiment_of(sweep) and runs and st.button("Clone", key=f"clone-sweep-{sweep.id}", **control):
+        st.switch_page(widgets.PAGES["launch"], query_params=sweep_query(sweep, runs[0]))
 
 
 def _order_hold(sweep: Sweep, *, hold: bool) -> None:
@@ -194,6 +203,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.title(as_text(f"Sweep {sweep.id}: {sweep_name(sweep)}"), anchor=False, width="stretch")
         widgets.permalink(f"/sweep?sweep={sweep.id}")
+        clone(sweep, runs)
         actions(sweep, runs)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for status, words in status_counts(sweep.statuses, sum(map(reached_budget, runs))):

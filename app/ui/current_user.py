@@ -187,8 +187,8 @@ def say_whose(what: str, owner: str) -> None:
     allowed = "an admin" if owner == here.name else f"{owner} or an admin"
     if here.may("launch"):
         text = (
-            f"{what} belongs to {owner}: you can view it, compare it and launch a similar one. Only {allowed} can "
-            "stop, retry or edit it."
+            f"{what} belongs to {owner}: you can view it, compare it and launch a similar one (Clone). Only {allowed} "
+            "can stop, retry or edit it."
         )
     else:
         named = f"{what[:1].lower()}{what[1:]}"

@@ -15,6 +15,7 @@ from app.ui import components, current_user, dialogs
 from app.ui.html import as_text, facts
 from app.ui.run_state import outcome
 from app.ui.store_access import command, reading
+from engine.access.providers import is_of_this_machine
 from engine.access.quotas import disturbed_above
 from engine.analysis.run_values import lower_title
 from engine.errors import EngineError
@@ -174,7 +175,14 @@ def page_address(path: str) -> str:
 def permalink(path: str) -> None:
     """Show the button with the permalink of a page."""
     with st.popover("Link", help="Permalink to this page."):
-        st.code(page_address(path), language=None, wrap_lines=True)
+        st.code(address := page_address(path), language=None, wrap_lines=True)
+        say_reach(address)
+
+
+def say_reach(address: str) -> None:
+    """Show that an address of loopback opens on this machine only."""
+    if is_of_this_machine(address):
+        st.caption("This address opens the console on this machine only.")
 
 
 def clone(run: Run | RunRow) -> None:

@@ -183,7 +183,9 @@ def test_disturbed_runs_lead_to_where_they_are_measured_again(home: Home) -> Non
 
 def test_compare_has_the_permalink_of_its_view(home: Home) -> None:
     hogwild(home, {"trainers": [1, 2]}, 1)
-    links = [each.value for each in opened("compare", {"runs": "1,2", "tab": "bars", "v": "3"}).code]
+    page = opened("compare", {"runs": "1,2", "tab": "bars", "v": "3"})
+    links = [each.value for each in page.code]
+    assert "This address opens the console on this machine only." in all_words(page)
     assert [link.partition("/compare")[2] for link in links] == ["?runs=1,2&tab=bars&v=3"]
 
 

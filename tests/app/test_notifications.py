@@ -94,7 +94,10 @@ def test_an_address_typed_just_before_the_click_counts_and_an_empty_field_says_t
 
 def test_a_lab_without_channels_says_who_defines_them_and_an_invalid_file_why(home: Home) -> None:
     home.notices.write_text("")
-    assert "This lab has no channels. An admin defines them" in said(page())
+    test = page()
+    assert "This lab has no channels, so nothing can be sent yet. An admin defines them." in said(test)
+    assert 'href="/docs?page=notifications"' in html(test)
+    assert any(f"chmod 600 {home.notices}" in each.value for each in test.code)
     home.notices.write_text("[team]\nurl = 3")
     assert "'url' is unknown or not of its type" in said(page())
 

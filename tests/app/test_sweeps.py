@@ -14,9 +14,11 @@ from app.actions import sweep_forecast
 from app.actions.sweep_forecast import left
 from app.charts.sweep_charts import chart
 from app.charts.sweep_data import EXECUTION, default_metric, groups_of, metric_choices, rank_groups_of, references
+from app.links.launch import sweep_query
 from app.sweep.chart import matrix, what_is_drawn
 from app.ui.run_state import STATUS_SIGNS
 from engine.analysis.statistics.groups import Group
+from engine.config_values import read_values
 from engine.home import Home
 from engine.queue.sweep_estimate import Outlay
 from engine.registry import experiment
@@ -653,3 +655,26 @@ def drive_plainly(home: Home, run_id: int) -> None:
         store.worker.begin(run_id, me(), {})
         store.worker.mark_running(run_id, 0.1)
         store.claims.end(run_id, "finished", "Done.", execution_time_s=1.0 + run_id)
+
+
+def test_any_member_clones_a_sweep_into_the_form_with_its_settings(home: Home) -> None:
+    sweep_id, _ = sweeps.pipeline(home, {"splits": (1, 2), "mode": ("gpipe", "rpc")}, seeds=2)
+    with Reader.open(home) as reader:
+        sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
+    page = opened("sweep", {"sweep": str(sweep_id)})
+    assert not page.button(key=f"clone-sweep-{sweep_id}").disabled
+    form = opened("launch", sweep_query(sweep, runs[0])).session_state
+    assert (form["sweep.on.pipeline"], form["sweep.seeds.pipeline"], form["sweep.purpose.pipeline"]) == (
+        *(True, len(sweep.seeds)),
+        "Timing" if sweep.timing else "Learning",
+    )
+    first, second = sweep.fields
+    assert (form["sweep.first.pipeline"], form["sweep.second.pipeline"]) == (first, second)
+    for name in sweep.fields:
+        assert (
+            read_values(experiment("pipeline").config, name, form[f"sweep.values.pipeline.{name}"]) == sweep.grid[name]
+        )
+    drawn = replace(sweep, draw=Draw(5, 1, {"learning_rate": "log:0.001..0.1"}))
+    form = opened("launch", sweep_query(drawn, runs[0])).session_state
+    assert (form["sweep.kind.pipeline"], form["sweep.draws.pipeline"]) == ("Random", 5)
+    assert form["sweep.ranges.pipeline.learning_rate"] == "log:0.001..0.1"

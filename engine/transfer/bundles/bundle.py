@@ -56,9 +56,16 @@ class ImportResult:
 
     @property
     def sentence(self) -> str:
+        """Return the outcome as text, with the ids of the new runs."""
+        return self.in_words()
+
+    def in_words(self, *, with_ids: bool = True) -> str:
         """Return the outcome as text."""
         named = ", ".join(map(str, self.ids[:20])) + (f" and {len(self.ids) - 20:,} more" if len(self.ids) > 20 else "")
-        said = f"Run {named} imported." if len(self.ids) == 1 else f"{len(self.ids):,} runs imported: {named}."
+        if with_ids:
+            said = f"Run {named} imported." if len(self.ids) == 1 else f"{len(self.ids):,} runs imported: {named}."
+        else:
+            said = f"{len(self.ids):,} {'run' if len(self.ids) == 1 else 'runs'} imported."
         if self.sweeps:
             where = f"{'sweep' if len(self.sweeps) == 1 else 'sweeps'} {', '.join(map(str, self.sweeps[:20]))}"
             said += f" Part of {where} here."
