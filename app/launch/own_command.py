@@ -14,6 +14,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from app.core.assets import at
+from app.launch import sweep_form
 from app.launch.sweep_form import LaunchForm
 from app.links.launch import CommandWish, command_query
 from app.ui import components, config_form, current_user, store_access
@@ -21,6 +22,7 @@ from app.ui.config_form import Problems
 from app.ui.documentation import pages
 from app.ui.html import as_text, link
 from app.ui.store_access import reading
+from engine.config_values import usual_values
 from engine.errors import ConfigError, EngineError
 from engine.experiment import Experiment
 from engine.script.command import LEVELS, Command, Rendered, read_command
@@ -104,6 +106,9 @@ def take(wish: CommandWish) -> tuple[str, ...]:
         except EngineError as error:
             sentences.append(f"Link setting '{name[:80]}' ignored. {error}")
     _set_values(own, changes)
+    if wish.sweep in own.definition.config.model_fields:
+        values = own.command.defaults() | changes
+        sweep_form.start(own.definition, {wish.sweep: usual_values(own.definition.config, wish.sweep, values)})
     return tuple(sentences)
 
 
@@ -280,7 +285,7 @@ def _sentence() -> str:
 
 def why_no_folder() -> str:
     """Return what is wrong with the folder; empty if nothing, or nothing is pasted."""
-    folder = str(st.session_state.get(FOLDER) or "").strip()
+    folder = _folder()
     if not str(st.session_state.get(TEXT) or "").strip() or current_user.why_no_commands() is not None:
         return ""
     if not folder:
@@ -296,6 +301,12 @@ def why_no_folder() -> str:
         return f"Folder {folder} can't be entered: {error.strerror}."
 
 
+def _folder() -> str:
+    """Return the folder that the command runs in: that of the field, or where a leading `cd` leads from there."""
+    own = read()
+    return own.command.folder if own else str(st.session_state.get(FOLDER) or "").strip()
+
+
 def _remember_folder() -> None:
     """Offer the folder of the person's last command."""
     if FOLDER in st.session_state or current_user.why_no_commands() is not None:
@@ -307,7 +318,7 @@ def _remember_folder() -> None:
 
 def _interpreter(may: bool) -> None:
     """Show the interpreters to choose from, with their versions."""
-    folder = str(st.session_state.get(FOLDER) or "")
+    folder = _folder()
     found = {each.path: each for each in interpreters(folder)} if may else {}
     _suggest(list(found))
     chosen = str(st.session_state.get(PYTHON) or "")
@@ -336,10 +347,10 @@ def _interpreter(may: bool) -> None:
 
 def why_no_interpreter() -> str:
     """Return what is wrong with the interpreter; empty if nothing."""
-    chosen, folder = (str(st.session_state.get(key) or "") for key in (PYTHON, FOLDER))
+    chosen = str(st.session_state.get(PYTHON) or "")
     try:
         if chosen:
-            interpreter_at(chosen, folder)
+            interpreter_at(chosen, _folder())
     except ConfigError as error:
         return error.problems[0].sentence
     return ""

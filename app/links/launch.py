@@ -123,6 +123,8 @@ class CommandWish:
     """The run whose command and settings it takes."""
     settings: Mapping[str, str | None] = field(default_factory=dict)
     """Values by setting, as texts."""
+    sweep: str = ""
+    """The setting of a sweep, whose form is then open."""
     target: str | None = None
     nodes: int = 1
 
@@ -142,6 +144,7 @@ def read_command_link(query: Mapping[str, Sequence[str]]) -> CommandWish | None:
         one.get("recipe", ""),
         int(clone) if is_run_id(clone) else None,
         {name.strip(): None if value == "none" else value for name, found, value in pairs if found},
+        one.get("sweep", ""),
         "" if clone and "on" not in one else one.get("on"),
         max(1, int(nodes)) if is_run_id(nodes) else 1,
     )

@@ -33,7 +33,7 @@ from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import metric
 from engine.queue.cluster_wait import job_state
-from engine.registry import experiment, experiment_title
+from engine.registry import definition, experiment_title
 from engine.store import Reader
 from engine.store.curve_records import Series
 from engine.store.records import Run, RunRow
@@ -276,7 +276,7 @@ def _summaries(run: Run, reader: Reader) -> Table:
 def settings_of(run: Run) -> Table:
     """Return the run's config as a table, with title and name of each setting, and a description if it is known."""
     try:
-        fields: dict[str, Any] = dict(experiment(run.experiment).config.model_fields)
+        fields: dict[str, Any] = dict(definition(run).config.model_fields)
     except EngineError:
         fields = {}
     said = {name: (field.description or "") for name, field in fields.items()}

@@ -13,8 +13,9 @@ from app.charts.curve_points import AXES, has_passes, usual_axis
 from app.core.formatting import duration
 from app.links import addresses
 from app.links.compare import CompareView, query_of
-from app.links.launch import launch_query
+from app.links.launch import clone_query, launch_query
 from app.run import live_update
+from app.run.own_command import about_command, not_recorded
 from app.ui import components, current_user
 from app.ui.html import as_text, fact_row, run_link, slot
 from app.ui.widgets import PAGES
@@ -24,7 +25,7 @@ from engine.home import Home
 from engine.launch import why_not_resumable, why_not_retriable
 from engine.launch_options import PRIORITIES
 from engine.metrics import metric
-from engine.registry import experiment, known_experiment
+from engine.registry import definition, experiment, known_experiment
 from engine.store import Reader
 from engine.store.records import RESUMES, RETRIES, Run, RunRow
 from engine.system.checkpoint_state import last_checkpoint
@@ -146,6 +147,7 @@ UNFOLDED = "machine.unfolded"  # the run that an address of an earlier version o
 def overview(run: Run, reader: Reader) -> None:
     """Show what a reader of the run wants first."""
     found = live_update.overview(run, reader)
+    about_command(run, reader)
     lineage(run, reader)
     what_next(run)
     if run.error:
@@ -158,6 +160,7 @@ def overview(run: Run, reader: Reader) -> None:
     times.html(slot("strip", found["strip"]))
     curves(run, reader)
     _machine(run, reader)
+    not_recorded(run, reader)
     st.html(slot("facts", found["facts"]))
 
 
@@ -271,10 +274,12 @@ def next_steps(run: Run, reader: Reader) -> None:
 
 def steps(run: Run, reader: Reader) -> Iterator[NextStep]:
     """Yield the next steps of a finished run that this person may take."""
+    launches = current_user.may("launch")
+    if run.command and launches:
+        yield from _sweep_of_command(run)
     known = known_experiment(run.experiment)
     if known is None or known.config.model_fields.keys() - run.config.keys():
         return
-    launches = current_user.may("launch")
     count = next(iter(known.counts), None)
     if count and launches:
         yield from _with_fewer(known, run, count)
@@ -285,6 +290,13 @@ def steps(run: Run, reader: Reader) -> Iterator[NextStep]:
         query = launch_query(known, run.preset, run.config) | {"sweep": axis}
         name = axis.replace("_", " ")
         yield NextStep(f"Sweep {name}", f"Open the sweep form with this run's settings over {name}.", "launch", query)
+
+
+def _sweep_of_command(run: Run) -> Iterator[NextStep]:
+    """Yield the sweep over the first setting of a command that could vary."""
+    if axis := definition(run).axis:
+        query = clone_query(run) | {"sweep": axis}
+        yield NextStep(f"Sweep {axis}", f"Open the sweep form with this run's command over {axis}.", "launch", query)
 
 
 def _with_fewer(known: Experiment, run: Run, count: str) -> Iterator[NextStep]:

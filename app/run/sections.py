@@ -12,6 +12,7 @@ from app.links.compare import names_text, read_names
 from app.run import live_update, log_tail, summary_html
 from app.run.histograms import histograms
 from app.run.overview import lineage, overview
+from app.run.own_command import about_command
 from app.run.pipeline_section import pipeline
 from app.ui import components, current_user
 from app.ui.config_form import label_of
@@ -23,7 +24,7 @@ from engine.config_values import field_title, value_in_words
 from engine.errors import EngineError
 from engine.hang.stacks import last_collectives, last_stacks
 from engine.home import Home
-from engine.registry import experiment, known_experiment
+from engine.registry import definition, experiment, known_experiment
 from engine.rl.kinds import PICTURE
 from engine.store import Reader, Store
 from engine.store.records import Run
@@ -40,6 +41,7 @@ def first(run: Run, reader: Reader) -> None:
     if run.status != "queued" or reader.details.summaries(run.id):
         overview(run, reader)
         return
+    about_command(run, reader)
     lineage(run, reader)
     st.text("Curves appear here after the start.")  # the heading says why it waits
     st.html(slot("facts", live_update.overview(run, reader)["facts"]))
@@ -111,7 +113,9 @@ def events(run: Run, reader: Reader) -> None:
 
 def config(run: Run, reader: Reader) -> None:
     """Show the run's settings; values that differ from the defaults are bold."""
-    if known_experiment(run.experiment):
+    if run.command:
+        st.caption("Values in bold differ from the command as it was pasted.")
+    elif known_experiment(run.experiment):
         st.caption("Values in bold differ from the experiment's defaults.")
     elif not run.config:
         st.write("This run has no parameters.")
@@ -133,7 +137,8 @@ def settings_table(run: Run) -> str:
     """Return the run's config as an HTML table; values that differ from the experiment's defaults are marked. The
     parameters of another program have no defaults: they are shown as recorded.
     """
-    if (known := known_experiment(run.experiment)) is None:
+    known = definition(run) if run.command else known_experiment(run.experiment)
+    if known is None:
         return table(
             ["Parameter", "Value"], [[name, str(value)] for name, value in run.config.items()], caption=CAPTION
         )

@@ -52,7 +52,7 @@ def measured_again_at(runs: Iterable[RunRow], reader: Reader) -> dict[str, tuple
     for run in disturbed:
         if run.id in repeated:
             found[f"sweep {run.sweep_id}"] = "sweep", {"sweep": str(run.sweep_id)}
-        elif not run.sweep_id and known_experiment(run.experiment):
+        elif not run.sweep_id and (run.command_id is not None or known_experiment(run.experiment)):
             found[f"run {run.id}"] = "launch", clone_query(run)
     return found
 

@@ -247,7 +247,7 @@ def cancel_button(run: Run | RunRow) -> None:
 
 def clone_button(run: Run | RunRow) -> None:
     """Show the button that fills the launch form with a run's settings; not for a run of another program."""
-    if known_experiment(run.experiment) is None:
+    if known_experiment(run.experiment) is None and run.command_id is None:
         return
     if st.button(
         "Clone",

@@ -273,14 +273,6 @@ def _refuse_shell(line: str) -> None:
     quote, at = "", 0
     while at < len(line):
         letter = line[at]
-        if (
-            letter == "~"
-            and not quote
-            and re.search(r"(^|\s)([A-Za-z_]\w*=)?$", line[:at])
-            and line[at + 1 :][:1] in "/ "
-        ):
-            said = "~ is the home folder only to a shell, and no shell runs the command."
-            raise ConfigError.of("command", f"{said} Write the whole path, such as {Path.home()}/data.")
         if letter == "\\" and quote != "'":
             at += 2
             continue

@@ -34,8 +34,9 @@ _TYPES: dict[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, 
 def definition_of(command: Command, name: str = "") -> Experiment:
     """Return a command as an experiment without presets; `name` is that of its runs, if it is a recipe's."""
     settings = CommandSettings(command)
-    numbers = [each.name for each in command.fields if each.type in ("int", "float") and each.name != SEED]
-    others = [each.name for each in command.fields]
+    varied = [each for each in command.fields if each.name not in (SEED, command.seed_field) and each.type != "list"]
+    numbers = [each.name for each in varied if each.type in ("int", "float") and each.style != "environment"]
+    others = [each.name for each in varied]
     return Experiment(
         name=name or command.name,
         title=name or command.name,
@@ -47,7 +48,7 @@ def definition_of(command: Command, name: str = "") -> Experiment:
         config=cast("type[Config]", settings),
         presets={},
         result=Result(command.result, task=()),
-        axis=next(iter([*numbers, *others]), ""),
+        axis=next((each for each in numbers if each != command.processes_field), next(iter([*numbers, *others]), "")),
         counts={command.processes_field: "process"} if command.processes_field else {},
     )
 

@@ -90,9 +90,9 @@ def test_a_pasted_command_becomes_a_form_and_a_run(project: Path, home: Home, mo
     ("text", "folder", "said"),
     [
         ("python train.py | tee log", "", "| is a pipe of a shell, and no shell runs the command. Write the value"),
-        ("cd x && python train.py", "", "& is a second command or the background of a shell"),
+        ("python train.py && echo done", "", "&& is a second command or the background of a shell"),
         ("python train.py --data $DATA", "", "$DATA is a variable of a shell"),
-        ("python train.py --data ~/data", "", "~ is the home folder only to a shell"),
+        ("cd gone && python train.py", "/no/such", "Folder /no/such/gone does not exist"),
         ("python train.py", "", "Folder is missing: give the one that the command runs in"),
         ("python train.py", "gone", "Folder must be a whole path"),
         ("python train.py", "/no/such/folder", "Folder /no/such/folder does not exist"),
