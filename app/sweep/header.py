@@ -27,6 +27,7 @@ from engine.analysis.total_work import declared
 from engine.config_values import read_values, value_in_words
 from engine.errors import EngineError
 from engine.home import Home
+from engine.registry import definition
 from engine.store import Store, Sweep
 from engine.store.records import BAD_ENDS, ENDED, RunRow, Status, reached_budget
 from engine.sweep.extend import combinations, extend_sweep, missing, plan_more
@@ -63,7 +64,8 @@ def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     ):
         _order_repeats(sweep)
     words = "Add values, seeds or draws to this sweep as new cells."
-    if experiment_of(sweep) and st.button("Extend", key=f"extend-sweep-{sweep.id}", **control("extend sweep", words)):
+    is_known = sweep.command is not None or experiment_of(sweep) is not None
+    if is_known and st.button("Extend", key=f"extend-sweep-{sweep.id}", **control("extend sweep", words)):
         dialogs.open_soon(ask_extend, sweep, runs)
     can_end = any(run.status not in ENDED and run.status != "stopping" for run in runs)
     if can_end and st.button("Cancel all", key=f"cancel-sweep-{sweep.id}", **control("cancel sweep")):
@@ -124,8 +126,7 @@ def ask_retry(sweep: Sweep, runs: Sequence[RunRow]) -> None:
 @st.dialog("Extend sweep")
 def ask_extend(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     """Ask what to add, show the number of new runs, then queue them."""
-    known = experiment_of(sweep)
-    assert known is not None
+    known = definition(sweep)
     draws = int(st.number_input("Additional draws", 0, step=1, key="extend-draws")) if sweep.draw else 0
     texts = {
         field: st.text_input(

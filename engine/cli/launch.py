@@ -136,8 +136,12 @@ def retry_command(parent_id: int = ID, owner: str = OWNER, no_runner: bool = WIT
 
     The new run has the old one as its parent, and belongs to the same sweep.
     """
-    run_id = retry(Home.find(), parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
-    _print_child(run_id, parent_id, f"repeats run {parent_id} from the start", no_runner)
+    home = Home.find()
+    run_id = retry(home, parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
+    with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
+        run = reader.runs.one(run_id)
+    line = f", {rendered(run.command, run.config).text}," if run.command else ""
+    _print_child(run_id, parent_id, f"repeats run {parent_id}{line} from the start", no_runner)
 
 
 def _print_child(run_id: int, parent_id: int, does: str, no_runner: bool) -> None:

@@ -14,6 +14,7 @@ from app.actions import sweep_forecast
 from app.actions.sweep_forecast import left
 from app.charts.sweep_charts import chart
 from app.charts.sweep_data import EXECUTION, default_metric, groups_of, metric_choices, rank_groups_of, references
+from app.core import visitor
 from app.links.launch import sweep_query
 from app.sweep.chart import matrix, what_is_drawn
 from app.ui.run_state import STATUS_SIGNS
@@ -22,6 +23,7 @@ from engine.config_values import read_values
 from engine.home import Home
 from engine.queue.sweep_estimate import Outlay
 from engine.registry import experiment
+from engine.script.command import read_command
 from engine.store import Launch, Reader, Store, Sweep, SweepLaunch
 from engine.store.launches import Draw, Timing
 from engine.store.records import Status
@@ -406,6 +408,29 @@ def test_a_sweep_is_paused_and_let_go_on(home: Home) -> None:
     assert f"Waiting: sweep {sweep_id} is paused." in said(opened("run", {"run": "1"}))
     test.button(key=f"release-sweep-{sweep_id}").click().run()
     assert not read(home).paused
+
+
+def test_a_sweep_of_a_command_is_shown_and_extended_in_a_browser_that_may(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = read_command("python train.py --lr 0.1 --model.width 8")
+    shared = Launch("train.py", {}, "Ada", name="rates", command=command)
+    sweep_id = launch_sweep(home, SweepLaunch(shared, {"lr": [0.1, 0.2], "model.width": [8, 16]}, 2))
+    with Store.open(home) as store:
+        ended = "status = 'finished', started_at = created_at, ended_at = created_at, execution_time_s = 2"
+        store.db.connection.execute(f"UPDATE runs SET {ended}")
+    assert page(sweep_id).button(key=f"extend-sweep-{sweep_id}").disabled
+    monkeypatch.setattr(visitor, "came_by_link", lambda *_: True)
+    shown = page(sweep_id)
+    assert not shown.exception and "lr 0.1" in html(shown)
+    shown.button(key=f"extend-sweep-{sweep_id}").click().run()
+    test = dialog("ask_extend")
+    test.text_input(key="extend-lr").set_value("0.4").run()
+    test.button(key="extend-order").click().run()
+    with Reader.open(home) as reader:
+        added = [run for run in reader.sweeps.runs(sweep_id) if run.status == "queued"]
+        assert [run.config["lr"] for run in added] == [0.4] * 4
+        assert {reader.runs.one(run.id).command for run in added} == {reader.sweeps.one(sweep_id).command}
 
 
 def test_a_sweep_is_extended_with_values_and_seeds(home: Home) -> None:

@@ -50,6 +50,13 @@ def test_words_after_two_dashes_are_the_command_whatever_they_are(folder: Path, 
     assert "command     python train.py --lr 0.5" in text and f"folder      {folder}" in text
 
 
+def test_a_retry_says_which_command_it_repeats(folder: Path, parallab: Parallab) -> None:
+    run = submitted(parallab, "--set", "lr=0.5", "--", "python", "train.py", "--lr", "0.3")
+    parallab("cancel", str(run["id"]))
+    said = parallab("retry", str(run["id"]), "--no-runner").stdout
+    assert f"Run 2 queued; it repeats run {run['id']}, python train.py --lr 0.5, from the start." in said
+
+
 def test_a_folder_an_interpreter_and_a_ranking_metric_can_be_named(folder: Path, parallab: Parallab) -> None:
     (folder / "other").mkdir()
     named = ("--folder", "other", "--python", sys.executable, "--rank-by", "val/loss", "--better", "min")
