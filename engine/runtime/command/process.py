@@ -122,7 +122,9 @@ def _environment(
         MARK: mark(me()),
     }
     if found.get("MASTER_ADDR", "localhost") in ("localhost", "127.0.0.1", "::1"):
-        found["MASTER_PORT"] = found["PET_MASTER_PORT"] = str(port)
+        found["MASTER_PORT"] = str(port)
+        if command.launcher != "opaque":  # a shell script may start several at once
+            found["PET_MASTER_PORT"] = str(port)
     if gpus is not None:
         found |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
     return found
@@ -385,12 +387,14 @@ class CommandProcess:
         return int(text)
 
     def end(self, grace_s: float, kill_s: float = 3.0) -> list[str]:
-        """End all its processes: first its first one and its ranks, then the rest; return names and pids of those that
-        are left, which no signal ends.
+        """End all its processes: first its first one and its ranks, then the others; return names and pids of those
+        that are left, which no signal ends.
         """
         leaders = {self.pid, *(pids[0] for pids in self.ranks().values())}
         _signal([each for each in self.tree() if each.pid in leaders], signal.SIGTERM)
-        self._until_gone(grace_s)
+        self._until_gone(grace_s / 2, leaders)
+        _signal([each for each in self.tree() if each.pid not in leaders], signal.SIGTERM)
+        self._until_gone(grace_s / 2)
         deadline = time.monotonic() + kill_s
         while (left := self.tree()) and time.monotonic() < deadline:
             _signal(left, signal.SIGKILL)
@@ -408,10 +412,22 @@ class CommandProcess:
         self._until_gone(grace_s)
         return names, self.end(0.0, kill_s) if self.tree() else []
 
-    def _until_gone(self, within_s: float) -> None:
+    def _until_gone(self, within_s: float, pids: Collection[int] | None = None) -> None:
+        """Wait for some processes to end, by default for all."""
         deadline = time.monotonic() + within_s
-        while self.tree() and time.monotonic() < deadline:
+        while any(pids is None or each.pid in pids for each in self.tree()) and time.monotonic() < deadline:
             time.sleep(0.02)
+
+    def interpreter(self) -> str:
+        """Return the path of the first interpreter of Python among its processes; empty if there is none."""
+        for process in self.tree():
+            with suppress(psutil.Error, IndexError):
+                word = process.cmdline()[0]
+                if _PYTHON.fullmatch(Path(word).name):
+                    if "/" in word:
+                        return str(Path(process.cwd()) / word)
+                    return shutil.which(word, path=process.environ().get("PATH")) or ""
+        return ""
 
     # ---- A program of ours that runs beside it ---------------------------------------------------------------------
 

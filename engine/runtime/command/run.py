@@ -42,6 +42,8 @@ GRACE_S = 2.5
 """Seconds that a command has to exit after SIGTERM; the runner kills the worker `STOP_DEADLINE_S` after it."""
 LAST_S = 10.0
 """Seconds after the end of a command for which its code and its interpreter are still looked at."""
+INTERPRETER_S = 10.0
+"""Seconds after the start from which on a command counts as none that Python interprets."""
 WATCH_S, HEALTH_S = 1.0, 5.0
 """Interval of looks for ranks that show no sign of life, and of recording what was seen."""
 ENDED = "The run was ended, as its option says for a run that hangs."
@@ -78,6 +80,8 @@ class CommandExecution(Execution):
     end_when_hung: bool = False
     """Whether the run fails when none of its ranks shows a sign of life for long."""
     progress: "CommandProgress | None" = None
+    looked_beside: bool = False
+    """Whether its code and its interpreter are looked at."""
 
     def run(self) -> None:
         """Run the command; raises RunFailed where it can't start, RankFailed where it fails, StopRequested."""
@@ -99,6 +103,8 @@ class CommandExecution(Execution):
             progress.begin(zero)
             self.disturbance.begin([process.pid])
             self._note(start, process)
+            if start.interpreter:
+                self._look_beside(process)
             ended = self._until_ended(process, progress)
         finally:
             self._finish(process, progress, ended)
@@ -118,21 +124,33 @@ class CommandExecution(Execution):
         about = {"argv": list(start.argv), "folder": str(start.folder), "environment": sorted(set(names))}
         self.sink.note("command", about)
         self.sink.note("confinement", str(process.confinement))
-        asked = {
-            "folder": str(start.folder),
-            "run_folder": str(self.folder),
-            "interpreter": start.interpreter,
-            "environment": dict(start.environment),
-        }
-        process.look_beside([sys.executable, "-I", str(snapshot.__file__)], json.dumps(asked))
+
+    def _look_beside(self, process: CommandProcess, *, at_once: bool = False) -> None:
+        """Have the command's code and its interpreter looked at, once; the interpreter may be known only later."""
+        if self.looked_beside:
+            return
+        interpreter = process.start.interpreter or process.interpreter()
+        if interpreter or at_once:
+            self.looked_beside = True
+            asked = {
+                "folder": str(process.start.folder),
+                "run_folder": str(self.folder),
+                "interpreter": interpreter,
+                "environment": dict(process.start.environment),
+            }
+            process.look_beside([sys.executable, "-I", str(snapshot.__file__)], json.dumps(asked))
 
     def _until_ended(self, process: CommandProcess, progress: "CommandProgress") -> int:
         """Return the command's exit code, minus the signal that killed it."""
+        next_look, until = time.monotonic() + WATCH_S, time.monotonic() + INTERPRETER_S
         while (code := process.wait(0.0 if progress.sources.behind else LOOK_S)) is None:
             if self.switch.is_requested():
                 raise StopRequested("The run was asked to stop.")
             progress.write_if_due()
             progress.watch(self.end_when_hung)
+            if not self.looked_beside and time.monotonic() >= next_look:
+                next_look = time.monotonic() + WATCH_S
+                self._look_beside(process, at_once=next_look > until)
             self._note_found(process)
         return code
 
@@ -147,6 +165,7 @@ class CommandExecution(Execution):
 
     def _finish(self, process: CommandProcess, progress: "CommandProgress", code: int | None) -> None:
         """End what is left of the command, and store the rest of what it recorded; on every exit path."""
+        self._look_beside(process, at_once=code is not None)
         if code is None:
             left = process.end(GRACE_S)
         else:

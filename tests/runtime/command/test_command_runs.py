@@ -20,6 +20,8 @@ from engine.store.records import ENDED, Demand, Run
 from engine.system.confinement import machine_confinement
 from engine.system.machine import machine
 from engine.system.processes import identity
+from engine.system.runner_process import ensure_running, runner_process
+from tests.conftest import end_processes_of
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [
@@ -98,7 +100,7 @@ def is_there(pid: int) -> bool:
     return identity(pid) is not None
 
 
-def test_a_script_that_only_prints_has_a_curve_logs_a_copy_of_its_code_and_what_it_ran_with(lab: Lab) -> None:
+def test_a_script_that_only_prints_has_a_curve_a_log_and_a_copy_of_its_code(lab: Lab) -> None:
     subprocess.run(["git", "init", "-q", str(lab.folder)], check=True)
     (lab.folder / "train.py").write_text("")
     commit = ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"]
@@ -282,6 +284,29 @@ def test_a_killed_worker_loses_no_point_and_leaves_no_process(lab: Lab) -> None:
     assert series.steps[-1] == steps[-1]
 
 
+SHELL = """
+trap 'echo shell ends; exit 3' TERM
+{python} -c "
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (print('saved', flush=True), sys.exit()))
+print('self', flush=True)
+time.sleep(3600)" &
+wait
+"""
+
+
+def test_a_cancel_lets_each_process_of_a_shell_script_save_its_state(lab: Lab) -> None:
+    (lab.folder / "run.sh").write_text(SHELL.replace("{python}", PYTHON))
+    run_id = lab.start(lab.add("sh", "run.sh"))
+    lab.prints(run_id, "self")
+    wait_until(lambda: "interpreter" in lab.now(run_id).environment, "the interpreter is found")
+    assert lab.now(run_id).environment["interpreter"] == PYTHON
+    lab.store.runs.cancel(run_id, by="ada")
+    lab.workers[run_id].send_signal(signal.SIGTERM)
+    assert lab.ended(run_id).status == "cancelled"
+    assert {"shell ends", "saved"} <= set(lab.log(run_id, "script").splitlines())
+
+
 def test_two_runs_of_a_script_get_a_port_each_and_no_environment_of_ours(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,3 +319,30 @@ def test_two_runs_of_a_script_get_a_port_each_and_no_environment_of_ours(
     assert first[0] != second[0]
     assert first[1] == "None"
     assert first[2] != sys.prefix
+
+
+@pytest.mark.long  # two runners start, each with a spare that loads torch
+def test_a_killed_runner_loses_neither_a_run_nor_a_point(lab: Lab) -> None:
+    ids = [lab.add(PYTHON, "logs.py", logs=LOGS) for _ in range(2)]
+    ensure_running(lab.home)
+    wait_until(lambda: {lab.now(run_id).status for run_id in ids} == {"running"}, "both run")
+    first = runner_process(lab.home)
+    assert first
+    os.kill(first.pid, signal.SIGKILL)
+    wait_until(lambda: runner_process(lab.home) is None, "the runner is gone")
+    ensure_running(lab.home)
+    wait_until(lambda: runner_process(lab.home) not in (None, first), "the next runner serves")
+    assert {lab.now(run_id).status for run_id in ids} == {"running"}
+    worker = lab.now(ids[0]).worker
+    assert worker
+    os.kill(worker.pid, signal.SIGKILL)
+    lab.store.runs.cancel(ids[1], by="ada")
+    wait_until(lambda: [lab.now(run_id).status for run_id in ids] == ["lost", "cancelled"], "both have ended")
+    for run_id in ids:
+        pid = int(lab.log(run_id, "script").split()[1])
+        assert not is_there(pid)
+        steps = [int(line.split()[1]) for line in lab.log(run_id, "script").splitlines() if line.startswith("step")]
+        (series,) = lab.store.read.curves.series(run_id, ["loss"])
+        assert series.steps == list(range(series.total))
+        assert len(steps) - series.total in (0, 1), "the last line may be cut"
+    end_processes_of(lab.home)
