@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 
+import psutil
 import pytest
 
 from engine.home import Home
 from engine.system import confinement
 from engine.system.confinement import Confinement
+from engine.system.processes import variable_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 NOBODY = 65534
@@ -67,7 +70,8 @@ def top(request: pytest.FixtureRequest) -> Iterator[Path]:
 def as_owner(top: Path, act: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Let the owner of a lab run `act`, a piece of Python that has `found`, the confinement of run 1, and `top`."""
     program = (
-        "import ctypes, os, subprocess, sys\nfrom pathlib import Path\nfrom engine.home import Home\n"
+        "import ctypes, os, psutil, subprocess, sys\nfrom engine.system.processes import die_with_parent\n"
+        "from pathlib import Path\nfrom engine.home import Home\n"
         "from engine.system.confinement import confinement\n"
         f"top = Path({str(top)!r})\nuser = top.stat().st_uid\n"
         "os.environ.pop('PARALLAB_DATA', None)\n"
@@ -110,6 +114,34 @@ def test_a_command_reaches_its_run_and_its_folder_and_nothing_else_of_the_lab(to
     assert (top / "lab" / "runs" / "1" / "result").read_text() == "1\n"
     assert (top / "lab" / "parallab.db").read_text() == "secret"
     assert (top / "project" / "made_here").stat().st_uid == top.stat().st_uid
+
+
+def test_the_worker_still_reads_and_ends_the_processes_of_a_command(top: Path) -> None:
+    act = """
+parent = os.getpid()
+def enter():
+    found.enter(); die_with_parent(parent)
+sleeping = subprocess.Popen(["/bin/sleep", "600"], cwd=top / "project", env={"MARK": "ours"}, preexec_fn=enter,
+                            stdout=subprocess.DEVNULL)
+process = psutil.Process(sleeping.pid)
+print(found.level, process.environ(), process.memory_full_info().uss > 0, process.io_counters().read_count >= 0)
+if os.fork() == 0:  # whose parent is gone at once: the signal of its end must have outlived the namespaces
+    parent = os.getpid()
+    words, gone = ["/bin/sleep", "600"], {"MARK": "gone"}
+    subprocess.Popen(words, cwd=top / "project", env=gone, preexec_fn=enter, stdout=subprocess.DEVNULL)
+    os._exit(0)
+os.wait()
+sleeping.kill(); sleeping.wait()
+"""
+    said = as_owner(top, act).stdout
+    if not said.startswith("sandbox"):
+        pytest.skip(f"this system has no sandbox: {said}")
+    assert said.strip() == "sandbox {'MARK': 'ours'} True True"
+
+    def left() -> list[int]:
+        return [each.pid for each in psutil.process_iter() if variable_of(each.pid, "MARK") == "gone"]
+
+    wait_until(lambda: not left(), "no process outlives its parent")
 
 
 def test_without_a_sandbox_the_level_says_why_and_the_command_runs(
