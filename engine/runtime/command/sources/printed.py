@@ -23,7 +23,7 @@ _I = re.IGNORECASE
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _TIMES = re.compile(
     r"\d{4}[-/.]\d\d?[-/.]\d\d?(?:[T ,]+\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?)?(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d)\b)?"
-    r"|\d\d?[-/]\d\d?[-/]\d{4}|\b(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:[.,]\d+)?(?: ?[AP]M\b)?"
+    r"|\d\d?[-/]\d\d?[-/]\d{4}|\b\d\d/\d\d(?= \d\d:\d\d)|\b(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:[.,]\d+)?(?: ?[AP]M\b)?"
     r"|\b[IWEFD]\d{4}(?= )|\d+h ?\d+m(?: ?\d+s)?|\b\d+m ?\d+(?:\.\d+)?s\b"
 )
 _PLACES = re.compile(
@@ -47,6 +47,7 @@ _SCALAR = re.compile(
     r"\b(?:tensor|(?:np\.)?(?:float|int)\d*|Array)\(\s*([-+\d.e]+|nan|[-+]?inf)\s*(?:,[^()<]*(?:<[^>]*>)?\s*)?\)", _I
 )
 
+_LIST_OF_ONE = re.compile(r"(?<=[\w)][=:])\s?\[\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*\](?!\s*\[)")
 _DIGITS = re.compile(r"\d+")
 
 # ---- Numbers and names ---------------------------------------------------------------------------------------------
@@ -66,7 +67,8 @@ _LABEL = re.compile(
     r"(?=[\])|:>\[]|-\s|\t|\b(?:epoch|step|iter|iteration|batch)\b)",
     _I,
 )
-_LEADING = re.compile(r"^(?:(?:and|with|the|at|has|got|a|of|in|for|new|current|avg\.?|mean)\s+(?=\S))*?(?=\S)", _I)
+_SIDE = re.compile(rf"({'|'.join(sorted(_LABELS, key=len, reverse=True))})\.? ", _I)
+"""What a name says of the measures after it in the line, too: `Val loss: 0.5 acc: 0.9`."""
 _MEASURES = frozenset(
     [
         "loss",
@@ -257,7 +259,7 @@ _RATIO = re.compile(
 )
 _PAIR = re.compile(rf"^\s*\[\s*({_INT}),\s*({_INT})\s*\]")
 _BAR = re.compile(
-    r"(?P<desc>[^|\r]*?)\s*(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<n>[\d.]+)(?P<k>[kMGT]?)/(?P<total>[\d.]+)(?P<kt>[kMGT]?)\s*"
+    r"(?P<desc>.*?)\s*(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<n>[\d.]+)(?P<k>[kMGT]?)/(?P<total>[\d.]+)(?P<kt>[kMGT]?)\s*"
     r"\[[^\],<]*<[^\],]*(?:,\s*(?P<rate>[^\],]*))?(?:,\s*(?P<post>.*?))?\]?\s*(?P<more>[^\]]*)$"
 )
 _COUNTER = re.compile(r"^(?P<desc>[^|]*?)\s*(?P<n>\d+)it \[[\d:]+(?:,\s*(?P<rate>[^\],]*))?(?:,\s*(?P<post>[^\]]*))?\]")
@@ -343,7 +345,7 @@ class PrintedLines:
         example = line.strip()[:200]
         found = list(self._table(line, at)) if self.table or line.lstrip()[:1] in ("|", "│", "┃") else []
         if not found and not self.table:
-            found = [] if self._is_noise(line) else self._structured(line, at) or self._bar_or_text(line, at)
+            found = [] if self._is_noise(line) else self._values(line, at)
         return [value._replace(example=example) for value in self._fresh(found)]
 
     def rest(self, at: float) -> list[Value]:
@@ -373,17 +375,21 @@ class PrintedLines:
 
     # ---- Objects and tables ----------------------------------------------------------------------------------------
 
-    def _structured(self, line: str, at: float) -> list[Value]:
-        """Return the values of a line that holds a JSON object or a dict."""
+    def _values(self, line: str, at: float) -> list[Value]:
+        found = self._structured(line, at)
+        return self._bar_or_text(line, at) if found is None else found
+
+    def _structured(self, line: str, at: float) -> list[Value] | None:
+        """Return the values of a line that holds a JSON object or a dict; None for another line."""
         begin, end = line.find("{"), line.rfind("}")
         if begin < 0 or end < begin:
-            return []
+            return None
         text, values = line[begin : end + 1], dict[str, float]()
         try:
             loaded = json.loads(text)
         except ValueError:
             if not re.match(r"\{\s*['\"]", text):
-                return []
+                return None
             loaded = {name: _number(number) for name, number in _JSON_PAIR.findall(text)}
         _flatten(loaded, "", values)
         return self._of_keys(values, at, str(sorted(values)))
@@ -442,7 +448,7 @@ class PrintedLines:
             step = self._at_bar(match["desc"], int(match["n"]), None)
             return [value._replace(step=step) for value in self._pairs(match["post"], True, "", at)]
         text = _PREFIX.sub("", _TIMES.sub("\t", text)).strip(" ")
-        is_noise, text = _NOISE.search(text), _SCALAR.sub(r"\1", text)
+        is_noise, text = _NOISE.search(text), _SCALAR.sub(r"\1", _LIST_OF_ONE.sub(r"\1", text))
         if is_noise or not self._may_measure(text):
             if len(self.dull) < MOST_DULL:
                 self.dull.add(kind)
@@ -466,8 +472,8 @@ class PrintedLines:
         if not label:
             self.bar = step
             self._note_progress(desc, done, total)
-        post = f"{match['post'] or ''}\t{match['more'] or ''}".strip()
-        return [value._replace(step=step) for value in self._pairs(post, True, label or "", at)] if post else []
+        shown = f"{_STEP.sub(chr(9), desc)}\t{match['post'] or ''}\t{match['more'] or ''}".strip()
+        return [value._replace(step=step) for value in self._pairs(shown, True, label or "", at)] if shown else []
 
     def _at_bar(self, desc: str, done: int, total: int | None) -> int:
         label, epoch = _label(desc), self.epoch
@@ -493,7 +499,7 @@ class PrintedLines:
         if epoch is not None or inner is not None:
             values = self._pairs(rest, True, label or "", at)
             step = self._step(epoch, inner, f"{label or ''} {word}", is_training=not label, has_values=bool(values))
-            if values and not label:
+            if not label and (values or (inner is None and not self.is_fine)):
                 self.step = step
             return [value._replace(step=step) for value in values]
         values = self._pairs(text, False, label or "", at) or _sentence(text, at)
@@ -530,12 +536,13 @@ class PrintedLines:
 
     def _pairs(self, text: str, has_step: bool, label: str, at: float) -> list[Value]:
         """Return the named numbers of a text."""
-        found, begin = dict[str, Value](), 0
+        found, begin, beside = dict[str, Value](), 0, ""
         mark = "* " if text.startswith("*") else ""
         for match in _NUMBER.finditer(text):
             gap = text[begin : match.start()]
             begin = match.end()
             name, is_explicit = _name(gap, match["number"].lstrip("+-")[0] in "nN")
+            name = name.lstrip("* ")
             words = _words(name)
             if not name or not _is_metric(name, words) or _is_time(name, _number(match["number"])):
                 continue
@@ -547,7 +554,10 @@ class PrintedLines:
             value, unit = _number(match["number"]), match["unit"] or ""
             if match["ratio"]:
                 value, unit = 100 * value / float(re.split(r"[(\s]", match["ratio"][1:])[0] or "nan"), "%"
-            name = mark + (f"{label}/{name}" if label and not words & set(_LABELS) else name)
+            if side := _SIDE.match(name):
+                beside = _LABELS[side[1].lower()]
+            split = label or (beside if words & _MEASURES else "")
+            name = mark + (f"{split}/{name}" if split and not words & set(_LABELS) else name)
             found.setdefault(name, Value(name, 0, value, at, unit))
         return list(found.values())
 
@@ -564,6 +574,7 @@ class PrintedLines:
         return [*held, *(value._replace(step=step) for value in values)]
 
 
+_OPEN_END = re.compile(r"\b(?:from|to|by|than|at|after|before|over|for|with|in|below|above|took)$", _I)
 _SEPARATED = re.compile(r"(?<![:=<>!+*-])[:=]$|\b(?:is|was|of|are)$")
 
 
@@ -633,15 +644,16 @@ def _name(gap: str, is_nan: bool) -> tuple[str, bool]:
         text = re.split(r"\s{2,}", text.strip())[-1] if text.strip() else ""
     elif not gap[-1:].isspace() or not text or re.search(r"[\[(/<>=:±*,;|~^!-]$", text):
         return "", False
-    text = re.split(r"[,;|\t{}\[\]•·│]|\s[-–—~>]+\s|\.\s|:\s+(?=\S)|:$|=|^\)|(?<=\s)\((?![^()]*\))|->|=>", text)[
-        -1
-    ].strip(" '\"-–>~")
+    text = re.split(
+        r"[,;|\t{}\[\]•·│]|\s[-–—~>]+\s|(?<![Vv]al)(?<![Aa]vg)(?<![Aa]cc)\.\s|:\s+(?=\S)|:$|=|^\)|(?<=\s)\((?![^()]*\))|->|=>",
+        text,
+    )[-1].strip(" '\"-–>~")
     if not is_explicit:
         text = re.split(r"\s{2,}", text)[-1]
     text = re.sub(r"^(?:(?:and|with|the|at|has|got|a|of|in|for)\s+)+", "", text, flags=_I)
     if text.count("(") != text.count(")"):
         text = text.strip("()")
-    return (text, is_explicit) if _NAME.fullmatch(text) else ("", False)
+    return (text, is_explicit) if _NAME.fullmatch(text) and not _OPEN_END.search(text) else ("", False)
 
 
 def _stands_alone(gap: str, after: str) -> bool:
@@ -679,8 +691,11 @@ def _flatten(value: object, name: str, into: dict[str, float]) -> None:
             _flatten(inner, f"{name}/{key}" if name else str(key), into)
     elif isinstance(value, int | float) and not isinstance(value, bool) and name:
         into[name] = float(value)
-    elif isinstance(value, str) and name and re.fullmatch(_PLAIN, value, _I):
-        into[name] = _number(value)
+    elif isinstance(value, str) and name and len(value) < 40:
+        if re.fullmatch(_PLAIN, value, _I):
+            into[name] = _number(value)
+        elif name in (*_STEP_KEYS, *_EPOCH_KEYS) and (ratio := re.fullmatch(r"(\d+)/\d+", value)):
+            into[name] = float(ratio[1])
 
 
 def _number(text: str) -> float:

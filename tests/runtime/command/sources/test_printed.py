@@ -152,6 +152,46 @@ FORMATS = {
         "Episode 10\tLast reward: 30.00\tAverage reward: 15.25\nEpisode: 20, reward: -12.5, epsilon: 0.3\n",
         [("Last reward", 10, 30), ("Average reward", 10, 15.25), ("reward", 20, -12.5), ("epsilon", 20, 0.3)],
     ),
+    "torch's quickstart": (
+        "Epoch 1\n---------\nloss: 2.5  [   64/60000]\nloss: 2.25  [ 6464/60000]\nTest Error: \n Accuracy: 50.9%, Avg loss: 2.125 \n\nEpoch 2\nloss: 2.0  [   64/60000]\n",
+        [
+            ("loss", 64, 2.5),
+            ("loss", 6464, 2.25),
+            ("Accuracy", 6464, 50.9),
+            ("Avg loss", 6464, 2.125),
+            ("loss", 60064, 2),
+        ],
+    ),
+    "values in a bar's text": (
+        "loss=0.25 (0.5), lr=0.001:  40%|██  | 400/1000 [00:10<00:20, 30.0it/s]\rLoss: 0.125 | Avg: 0.2:  50%|██  | 500/1000 [00:10<00:20, 30.0it/s]\n",
+        [("loss", 400, 0.25), ("lr", 400, 0.001), ("Loss", 500, 0.125), ("Avg", 500, 0.2)],
+    ),
+    "lines below a line with the epoch": (
+        "Epoch: 01 | Time: 0m 12s\n\tTrain Loss: 0.5 | Train PPL:   1.75\n\t Val. Loss: 0.25 |  Val. PPL:   1.5\nEpoch 2/3:\n  Train Loss: 0.125\n",
+        [
+            ("Train Loss", 1, 0.5),
+            ("Train PPL", 1, 1.75),
+            ("Val. Loss", 1, 0.25),
+            ("Val. PPL", 1, 1.5),
+            ("Train Loss", 2, 0.125),
+        ],
+    ),
+    "measures beside a labelled one": (
+        "Train Epoch: 3 Loss: 0.5 Acc: 91.25%\nValidation Loss: 0.25 Acc: 90.00%, lr: 0.1\nEpoch 4: val_loss improved from 0.5 to 0.4\n",
+        [("Loss", 3, 0.5), ("Acc", 3, 91.25), ("Validation Loss", 3, 0.25), ("val/Acc", 3, 90)],
+    ),
+    "CleanRL": (
+        "global_step=1024, episodic_return=[23.]\nglobal_step=2048, episodic_return=24.0, episodic_length=24\nSPS: 1234\n",
+        [("episodic_return", 1024, 23), ("episodic_return", 2048, 24), ("episodic_length", 2048, 24)],
+    ),
+    "OpenMMLab": (
+        "2024-01-01 10:00:00,000 - mmdet - INFO - Epoch [1][50/7330]\tlr: 1.978e-03, eta: 1 day, 0:37:23, time: 0.5, loss: 2.5\n",
+        [("lr", 50, 1.978e-3), ("time", 50, 0.5), ("loss", 50, 2.5)],
+    ),
+    "pycls": (
+        '[12/26 10:00:00][INFO] t.py: 100: json_stats: {"epoch": "1/100", "iter": "10/200", "loss": 0.5}\n',
+        [("loss", 10, 0.5)],
+    ),
     "a measure without a step, repeated": (
         "loss: 0.5\nloss: 0.25\nloss: 0.1\n",
         [("loss", 0, 0.5), ("loss", 1, 0.25), ("loss", 2, 0.1)],
