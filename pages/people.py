@@ -7,7 +7,7 @@ from app.people import account, table
 from app.people.audit_log import audit_log
 from app.people.dialogs import adding, adding_list
 from app.people.table import Known
-from app.ui import current_user
+from app.ui import components, current_user
 from app.ui.html import as_text
 from app.ui.store_access import reading
 
@@ -22,7 +22,8 @@ if refusal := current_user.why_not("add person"):
     st.stop()
 table.open_asked()
 with reading() as reader:
-    everyone, known = (
+    token, everyone, known = (
+        reader.runs.token(),
         reader.people.everyone(),
         Known(reader.quotas.holdings(), table.disk(reader), reader.quotas.last_seen(), table.own_quotas()),
     )
@@ -37,3 +38,4 @@ adding_list()
 for one in table.searched(everyone):
     table.entry(one, known)
 table.strangers(everyone, known)
+components.pulse(token, active=table.are_ending(everyone, known))

@@ -109,6 +109,11 @@ def strangers(people: Sequence[Person], known: Known) -> None:
         )
 
 
+def are_ending(people: Sequence[Person], known: Known) -> bool:
+    """Return whether disabled people still have running runs, which someone may have cancelled just now."""
+    return any(one.name in known.holdings and known.holdings[one.name].on for one in people if not one.active)
+
+
 def _facts(one: Person, known: Known) -> list[str]:
     """Return the facts about a person, as HTML."""
     seen, held = known.seen.get(one.name), known.holdings.get(one.name, Holding(0, 0, 0))

@@ -12,6 +12,7 @@ from app.core.formatting import size
 from app.core.visitor import COOKIE
 from app.people.account import in_words
 from app.people.audit_log import PAGE, AuditQuery, _table
+from app.people.table import Known, are_ending
 from engine.access import passwords, rules
 from engine.access.passwords import Patience
 from engine.access.quotas import limits
@@ -167,7 +168,8 @@ def test_a_disabled_person_and_the_number_of_cancelled_runs_are_named_and_the_ca
     accounts: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.open(accounts) as store:
-        basic.add(store, "mo"), basic.add(store, "mo")
+        running, _ = basic.add(store, "mo"), basic.add(store, "mo")
+        basic.drive(store, accounts, running, "running")
 
     def script() -> None:
         from app.people import dialogs
@@ -179,7 +181,17 @@ def test_a_disabled_person_and_the_number_of_cancelled_runs_are_named_and_the_ca
     test.checkbox(key="people.out.runs").check().run()
     test.button(key="people.out.now").click().run()
     assert test.session_state["people.done"] == "mo is disabled. 2 runs are cancelled."
-    assert "queued" not in html(opened("people"))
+    shown = html(opened("people"))
+    assert "queued" not in shown and "1 running" in shown
+
+    def is_followed() -> bool:
+        with Reader.open(accounts) as reader:
+            return are_ending(reader.people.everyone(), Known(reader.quotas.holdings(), {}, {}, {}))
+
+    assert is_followed(), "the page reruns until the last of them has ended"
+    with Store.open(accounts) as store:
+        store.claims.end(running, "cancelled", "Cancelled by ada.")
+    assert not is_followed()
 
 
 def test_people_are_searched_and_their_quotas_set(accounts: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,7 +386,7 @@ def _place(test: AppTest, label: str) -> int:
 def test_a_lab_without_accounts_says_how_they_begin(home: Home) -> None:
     test = opened("account")
     assert "This lab has no accounts" in said(test)
-    assert not test.get("bidi_component")
+    assert [each.key for each in test.get("bidi_component")] == ["pulse-"], "it notices the first account"
 
 
 def test_another_password_needs_the_present_one_ends_all_sign_ins_and_comes_from_our_own_page_alone(
