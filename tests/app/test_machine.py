@@ -324,5 +324,9 @@ def test_storage_has_the_sizes_of_folders_that_grow(home: Home, store: Store, ma
     home.aside.mkdir()
     (home.aside / "old.db").write_bytes(b"x" * 1_300_000)
     shown = " ".join(re.sub("<[^>]+>", " ", html(opened("machine"))).split())
-    for label, words in (("Run folders (without points)", "2.5 MB"), ("Backups", size(made.size)), ("Set aside", "1.3 MB")):
+    for label, words in (
+        ("Run folders (without points)", "2.5 MB"),
+        ("Backups", size(made.size)),
+        ("Set aside", "1.3 MB"),
+    ):
         assert f"{label} {words}" in shown
