@@ -20,8 +20,8 @@ from app.report import Chart, page_capture
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.comparability import depends_on_time, unreliable
-from engine.analysis.run_values import metric_names
 from engine.analysis.scaling.targets import choices, time_text, to_goal, usual_target, way
+from engine.analysis.run_values import curves_among, metric_names
 from engine.home import Home
 from engine.metrics import metric
 from engine.registry import experiment_title
@@ -152,9 +152,9 @@ def _of_all(found: Compared, view: CompareView, charts: Sequence[_Chart]) -> Ite
 
 
 def curve_names(runs: Sequence[RunRow]) -> list[str]:
-    """Return the metrics that have curves, most common first."""
-    known = [name for name in metric_names(runs) if metric(name).live]
-    return sorted(known, key=lambda name: -sum(name in run.last for run in runs))
+    """Return the metrics that have curves, most common first; single values of other programs last."""
+    known, drawn = [name for name in metric_names(runs) if metric(name).live], curves_among(runs)
+    return sorted(known, key=lambda name: (name not in drawn, -sum(name in run.last for run in runs)))
 
 
 def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: CompareView) -> list[str]:

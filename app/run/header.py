@@ -18,7 +18,7 @@ from app.export.rerun_commands import repeating
 from app.export.view_report import download
 from app.report import Chart, CommandLines, FactList, Grid, Heading, Paragraph, Part, report
 from app.run import summary_html
-from app.run.live_series import live_metrics
+from app.run.live_series import live_metrics, single_values
 from app.run.overview import resume_button, retry_button
 from app.ui import current_user, widgets
 from app.ui.html import as_text, breadcrumb, duel_link, link, slot, sweep_link
@@ -202,7 +202,8 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
 def curve_charts(run: Run, reader: Reader) -> Iterator[Chart]:
     """Yield a chart per metric, with a line per rank."""
     roles = {row.rank: row.role for row in reader.details.ranks(run.id)}
-    names = live_metrics([summary.metric for summary in reader.details.summaries(run.id)])
+    summaries = reader.details.summaries(run.id)
+    names = live_metrics([summary.metric for summary in summaries], single_values(run, summaries))
     found = {
         name: list(group)
         for name, group in groupby(

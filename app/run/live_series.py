@@ -3,18 +3,19 @@ can't represent.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate
 from typing import Any
 
 from app.charts.plotly_figures import range_mode
+from engine.analysis.run_values import telling
 from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import metric
 from engine.registry import experiment, known_experiment
 from engine.store import Reader, Stretch
 from engine.store.curve_records import Band, Series
-from engine.store.records import Run
+from engine.store.records import Run, Summary
 
 FIRST_POINTS = 1_000
 """Maximum number of points per curve in the first answer; longer curves are down-sampled."""
@@ -36,8 +37,9 @@ def answer(
     with Reader.open(home) as reader, reader.db.snapshot():  # else a metric that appears now lacks points
         run = reader.runs.one(run_id)
         summaries = reader.details.summaries(run_id)
-        names = list(metrics) or live_metrics([summary.metric for summary in summaries])
-        main = main_metrics(run, names)
+        single = single_values(run, summaries)
+        names = list(metrics) or live_metrics([summary.metric for summary in summaries], single)
+        main = main_metrics(run, names, single)
         names = [*main, *(name for name in names if name not in main)]
         lines = [name for name in names if not metric(name).band]
         found = (
@@ -61,24 +63,38 @@ def answer(
     }
 
 
-def live_metrics(names: Sequence[str]) -> list[str]:
+def single_values(run: Run, summaries: Sequence[Summary]) -> frozenset[str]:
+    """Return the metrics of a run of another program that have one value: their charts come after those of curves."""
+    if known_experiment(run.experiment):
+        return frozenset()
+    return frozenset(each.metric for each in summaries) - {
+        each.metric for each in summaries if each.count + each.nonfinite > 1
+    }
+
+
+def live_metrics(names: Sequence[str], single: Collection[str] = ()) -> list[str]:
     """Return the metrics that have curves, without duplicates: for RL rewards and tests, else training before tests;
-    throughput last.
+    throughput, then those that have a `single` value, last.
     """
     found = {name for name in names if metric(name).live}
     played = any(name.startswith("charts/") for name in found)
     order = {"charts": 0, "test": 1, "train": 2, "perf": 3} if played else {"train": 0, "test": 1, "perf": 2}
     better = {"max": 0, "min": 1, None: 2}
-    return sorted(found, key=lambda name: (order.get(name.partition("/")[0], 4), better[metric(name).better], name))
+    return sorted(
+        found,
+        key=lambda name: (name in single, order.get(name.partition("/")[0], 4), better[metric(name).better], name),
+    )
 
 
-def main_metrics(run: Run, names: Sequence[str]) -> list[str]:
-    """Return the two of a run's live metrics that its page shows first: its result, then what training minimizes.
-    During a run others of speed and parallelism are none of them: they are often the first to be recorded.
+def main_metrics(run: Run, names: Sequence[str], single: Collection[str] = ()) -> list[str]:
+    """Return the two of a run's live metrics that its page shows first: its result, then what training minimizes; of
+    another program those that tell most. During a run others of speed and parallelism are none of them: they are often
+    the first to be recorded.
     """
-    result = known.result.metric if (known := known_experiment(run.experiment)) else ""
-    likely = [name for name in names if not run.active or name == result or metric(name).section == "Learning"]
-    return sorted(likely, key=lambda name: (name != result, name not in LOSSES))[:2]
+    first = [known.result.metric] if (known := known_experiment(run.experiment)) else telling(names, single)
+    likely = [name for name in names if not run.active or name in first or metric(name).section == "Learning"]
+    place = {name: at for at, name in enumerate(first)}
+    return sorted(likely, key=lambda name: (name in single, place.get(name, len(place)), name not in LOSSES))[:2]
 
 
 def _label(name: str, *, is_main: bool) -> dict[str, str | bool]:

@@ -5,16 +5,16 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from engine.access.quotas import disturbed_above
 from engine.analysis.comparability import depends_on_time
-from engine.analysis.result import telling
-from engine.analysis.run_values import setting_title
+from engine.analysis.run_values import setting_title, telling
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
 from engine.filter.tree import metric_quoted, metric_written, setting_quoted
 from engine.metrics import EPISODES, LAST_EPISODES, metric
-from engine.registry import is_setting
+from engine.registry import is_setting, known_experiment
 from engine.store import Reader
 from engine.store.runs.details import Text
 
@@ -156,16 +156,17 @@ def named(written: str) -> str:
     return label if label.lower() == written else f"{label}{APART_BY}{written}"
 
 
-def usual(metrics: Sequence[str], settings: Mapping[str, int]) -> list[str]:
-    """Return the default columns for runs with these metrics and settings (with their number of different values):
-    execution time, tests and rewards with their best, loss, throughput, and common settings. Results and parameters of
-    other programs take the place of those that are missing.
+def usual(recorded: Mapping[str, Mapping[str, int]], settings: Mapping[str, int]) -> list[str]:
+    """Return the default columns for runs of experiments with these metrics (with the most values of each in one curve)
+    and settings (with their number of different values): execution time, tests and rewards with their best, loss,
+    throughput, and common settings. Results and parameters of other programs take the place of those that are missing.
 
     Noisy metrics (episode rewards) appear with their mean, all others with their last value.
     """
+    metrics = {name for own in recorded.values() for name in own}
     found = ["duration"]
     left_out = {EPISODES} if LAST_EPISODES in metrics else set()
-    for name in in_order(set(metrics) - left_out):
+    for name in in_order(metrics - left_out):
         if name.startswith(("test/", "charts/episodic_return")):
             found += [
                 metric_written(name, "mean" if metric(name).band else "last"),
@@ -173,12 +174,18 @@ def usual(metrics: Sequence[str], settings: Mapping[str, int]) -> list[str]:
             ]
         elif name == "train/loss" or metric(name).is_rate:
             found.append(metric_written(name, "last"))
-    foreign = [name for name in in_order(metrics) if metric(name).label == name and not metric(name).help]
-    results = telling(foreign) or foreign
-    found += [metric_written(name, "last") for name in results[: max(LEAST_FOREIGN, 1 + MOST_RESULTS - len(found))]]
+    others = [_telling_first(own) for experiment, own in recorded.items() if not known_experiment(experiment)]
+    results = [metric_written(name, "last") for several in zip_longest(*others) for name in several if name]
+    results = [written for written in dict.fromkeys(results) if written not in found]
+    found += results[: max(LEAST_FOREIGN, 1 + MOST_RESULTS - len(found))]
     common = [name for name in USUAL if name in settings]
     varied = [name for name, values in settings.items() if values > 1]
     return [*found, *common, *parameters(varied)[: max(LEAST_FOREIGN, len(USUAL) - len(common))]]
+
+
+def _telling_first(metrics: Mapping[str, int]) -> list[str]:
+    """Return those metrics of another program that tell how a run went; all of them where none does."""
+    return telling(metrics, {name for name, most in metrics.items() if most <= 1}) or in_order(metrics)
 
 
 def in_order(metrics: Collection[str]) -> list[str]:

@@ -185,7 +185,9 @@ def _filter(reader: Reader, text: str) -> tuple[Filter | None, str]:
         return None, str(error)
 
 
-def _columns(reader: Reader, settings: Mapping[str, int], metrics: Sequence[str]) -> tuple[list[Column], list[str]]:
+def _columns(
+    reader: Reader, settings: Mapping[str, int], metrics: Mapping[str, Mapping[str, int]]
+) -> tuple[list[Column], list[str]]:
     usual = columns.usual(metrics, settings)
     before = st.session_state.get("columns")
     addresses.take("columns", usual)

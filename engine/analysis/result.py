@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from engine.analysis.comparability import block_of, depends_on_time
-from engine.analysis.run_values import number, other_task, split
+from engine.analysis.run_values import number, other_task, split, telling
 from engine.data.catalogue import DATA_SETS
 from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, WINDOW, Metric, Result, metric
 from engine.registry import known_experiment
@@ -17,7 +17,6 @@ from engine.store.records import ENDED, RunRow, is_complete
 Block = tuple[int, Any]
 LONGEST_CAUSE = 60
 """Letters of a cause up to which it is named beside a result."""
-_TELLING = re.compile(r"acc|loss|err|reward|return|score|f1|auc|perplexity", re.IGNORECASE)
 _NUMBERED = re.compile(r"^\w+'s (?=loss )| (?:at step|in batch) [\d,]+.*")
 """What differs between the causes of runs that failed alike: whose loss it was, and when."""
 
@@ -71,15 +70,8 @@ def ranked_or_telling(run: RunRow) -> Ranked | None:
     """Return a run's result; of a run of another program the last value of its most telling metric."""
     if known_experiment(run.experiment) is not None or run.ranked_by in run.last:
         return ranked(run)
-    name = next(iter(telling(run.last)), None)
+    name = next(iter(telling(run.last, run.single)), None)
     return None if name is None else Ranked.of(name, run.last[name])
-
-
-def telling(names: Iterable[str]) -> list[str]:
-    """Return the metrics of other programs that tell how a run went, by their names."""
-    return sorted(
-        name for name in names if metric(name).label == name and not metric(name).help and _TELLING.search(name)
-    )
 
 
 def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:

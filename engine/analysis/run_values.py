@@ -6,6 +6,7 @@ Names are those of configs and metrics, not labels, so that links survive change
 """
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -13,8 +14,8 @@ from engine.analysis.comparability import depends_on_time
 from engine.config_values import field_title, value_in_words
 from engine.filter.tree import metric_quoted, metric_written
 from engine.launch_options import HERE
-from engine.metrics import metric
-from engine.registry import experiment_title, is_setting
+from engine.metrics import METRICS, metric
+from engine.registry import experiment_title, is_setting, known_experiment
 from engine.store import Sweep
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED
@@ -32,6 +33,10 @@ TASK = ("model", "dataset", "environment")
 """Settings that define what is trained; an experiment has some of them."""
 ONLY_MODEL = "mnist_net"
 """The model of the experiments that train on a data set without a choice of models."""
+_TELLING = re.compile(r"acc|loss|err|reward|return|score|f1|auc|perplexity", re.IGNORECASE)
+_HELD_OUT = re.compile(r"(?<![a-z])(test|val|valid|validation|eval|dev)(?![a-z])", re.IGNORECASE)
+_OF_SETTINGS = ("hparam/", "hparams/")
+"""Begins of the names of numbers that TensorBoard's table of hyperparameters lists again."""
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Value = float | int | str | bool | None
 
@@ -119,12 +124,37 @@ def number(run: RunRow, name: str) -> float | None:
     return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
 
 
+def telling(names: Iterable[str], single: Collection[str] = ()) -> list[str]:
+    """Return the metrics of other programs that tell how a run went, by their names: curves, then those that have a
+    `single` value, then a table's; among each, those of held-out data first.
+    """
+    return sorted(
+        filter(_TELLING.search, names),
+        key=lambda name: (name.startswith(_OF_SETTINGS), name in single, not _HELD_OUT.search(name), name),
+    )
+
+
+def curves_among(runs: Iterable[RunRow]) -> set[str]:
+    """Return the metrics of runs but those that runs of other programs have only single values of."""
+    return {name for run in runs for name in run.last if name not in run.single or known_experiment(run.experiment)}
+
+
 def metric_names(runs: Iterable[RunRow]) -> list[str]:
-    """Return the metrics with a finite value in any of the runs: tests first, then rewards, training, throughput."""
-    found = {name for run in runs for name in run.last}
+    """Return the metrics with a finite value in any of the runs: tests first, then rewards, training, throughput; of
+    other programs those that tell most first, and single values last.
+    """
+    runs = list(runs)
+    found, curves = {name for run in runs for name in run.last}, curves_among(runs)
     order = ("test/", "charts/", "train/", "perf/")
     place = {name: next((at for at, start in enumerate(order) if name.startswith(start)), len(order)) for name in found}
-    return sorted(found, key=lambda name: (place[name], metric(name).better is None, name))
+    foreign = {name: at for at, name in enumerate(telling(name for name in found if name not in METRICS))}
+    return sorted(
+        found,
+        key=lambda name: (
+            *(name not in curves, place[name], metric(name).better is None),
+            *(foreign.get(name, len(foreign)), name),
+        ),
+    )
 
 
 def field_names(runs: Sequence[RunRow], *, that_differ: bool = False) -> list[str]:

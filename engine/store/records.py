@@ -117,6 +117,8 @@ class RunRow:
     """Number of finite values of the training loss and of episode rewards, over all ranks."""
     nonfinite: Mapping[str, int] = field(default_factory=dict)
     """Number of values that are NaN or infinite, of each metric that has any."""
+    single: frozenset[str] = frozenset()
+    """Metrics of which no rank, nor the whole run, has more than one value."""
     tags: tuple[str, ...] = ()
     starred_by: str | None = None
     pinned_by: str | None = None

@@ -18,7 +18,7 @@ from engine.store.runs.rows import RUN, RUN_ROW, as_run, as_run_row, best_of
 
 NUMBERS = f"""
 SELECT run_id, name, {OF["last"]} AS last, {OF["min"]} AS low, {OF["max"]} AS high, {OF["mean"]} AS mean,
-    sum(count) AS count, sum(nonfinite) AS nonfinite
+    sum(count) AS count, sum(nonfinite) AS nonfinite, max(count + nonfinite) AS most
 FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) GROUP BY run_id, name
 """
 """The whole run's number if recorded, otherwise the aggregate over its ranks (`numbers.OF`)."""
@@ -26,7 +26,9 @@ FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) GROUP BY run_id, n
 NEWEST = 1_000
 """Maximum number of runs whose settings and metrics are offered as columns."""
 _Extremes = tuple[dict[str, float], dict[str, float]]
-_Numbers = tuple[dict[str, float], dict[str, float], dict[str, float], _Extremes, dict[str, int], dict[str, int]]
+_Numbers = tuple[
+    dict[str, float], dict[str, float], dict[str, float], _Extremes, dict[str, int], dict[str, int], set[str]
+]
 
 _CHAIN = """
 WITH RECURSIVE
@@ -128,21 +130,25 @@ class RunReader:
         where, values = where_of(**asked)
         return self.db.number(f"SELECT count(*) AS n FROM runs {where}", values)
 
-    def recorded(self, **asked: Unpack[RunConditions]) -> tuple[dict[str, int], list[str]]:
+    def recorded(self, **asked: Unpack[RunConditions]) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
         """Return what the newest matching runs have: their settings that are not None, with the
-        number of different values, and the names of their metrics.
+        number of different values, and the metrics of each experiment, with the most values of one in a run or rank.
         """
         where, values = where_of(**asked)
-        newest = f"SELECT runs.id, runs.config FROM runs {where} ORDER BY runs.id DESC LIMIT {NEWEST}"
+        newest = f"SELECT runs.id, runs.experiment, runs.config FROM runs {where} ORDER BY runs.id DESC LIMIT {NEWEST}"
         settings = self.db.rows(
             f"SELECT key, count(DISTINCT value) AS n FROM ({newest}) AS newest, json_each(newest.config) "
             "WHERE value IS NOT NULL GROUP BY key",
             values,
         )
-        names = self.db.rows(
-            f"SELECT DISTINCT name FROM metrics WHERE run_id IN (SELECT id FROM ({newest})) ORDER BY name", values
-        )
-        return {row["key"]: row["n"] for row in settings}, [row["name"] for row in names]
+        metrics: dict[str, dict[str, int]] = {}
+        for row in self.db.rows(
+            f"SELECT experiment, name, max(count + nonfinite) AS most FROM ({newest}) AS newest "
+            "JOIN metrics ON run_id = newest.id GROUP BY experiment, name",
+            values,
+        ):
+            metrics.setdefault(row["experiment"], {})[row["name"]] = row["most"]
+        return {row["key"]: row["n"] for row in settings}, metrics
 
     def ids_of(self, matching: Filter) -> list[int]:
         """Return the ids of all runs that match a filter, oldest first."""
@@ -207,11 +213,13 @@ class RunReader:
         """
         found: dict[int, _Numbers] = {}
         for row in self.db.rows(NUMBERS, [json.dumps(run_ids)]):
-            last, best, mean, extremes, counts, nonfinite = found.setdefault(row["run_id"], _no_numbers())
+            last, best, mean, extremes, counts, nonfinite, single = found.setdefault(row["run_id"], _no_numbers())
             if row["name"] in (LOSS, EPISODES):
                 counts[row["name"]] = row["count"]
             if row["nonfinite"]:
                 nonfinite[row["name"]] = row["nonfinite"]
+            if row["most"] == 1:
+                single.add(row["name"])
             if row["last"] is not None:
                 last[row["name"]] = row["last"]
             if (value := best_of(row["name"], row["low"], row["high"])) is not None:
@@ -224,7 +232,7 @@ class RunReader:
 
 
 def _no_numbers() -> _Numbers:
-    return {}, {}, {}, ({}, {}), {}, {}
+    return {}, {}, {}, ({}, {}), {}, {}, set()
 
 
 def where_of(**asked: Unpack[RunConditions]) -> Sql:

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 
 from engine.launch_options import PRIORITIES, LaunchOptions
@@ -115,6 +115,7 @@ def as_run_row(
     extremes: tuple[Mapping[str, float], Mapping[str, float]],
     counts: Mapping[str, int],
     nonfinite: Mapping[str, int],
+    single: Collection[str],
     disturbed_above: float,
 ) -> RunRow:
     """Return a row of `RUN_ROW` and its metrics as a record; `disturbed_above` is the lab's threshold."""
@@ -136,6 +137,7 @@ def as_run_row(
         max=extremes[1],
         counts=counts,
         nonfinite=nonfinite,
+        single=frozenset(single),
         disturbed_above=disturbed_above,
         tags=tuple(json.loads(row["tags"])),
     )
