@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.actions.annotations import saved_views, view_menu
 from app.compare import number_tabs, session_state
-from app.compare.curve_tab import curves, first_in_words
+from app.compare.curve_tab import curve_names, curves, first_in_words
 from app.compare.number_tabs import differences, numeric_names, runs_table, timelines
 from app.compare.selection import choice, chooser, chosen, telling, with_known_names
 from app.compare.tab_widgets import compared, grouping, legend, show_note, view_facts
@@ -22,10 +22,10 @@ from app.ui.store_access import reading
 from app.ui.time_difference import complete, disturbed_choice, show_not_learned, show_unequal_work, time_difference
 from engine.analysis.differences import may_explain
 from engine.analysis.result import compared as compared_values
-from engine.analysis.result import reached_most
+from engine.analysis.result import ranked_or_telling, reached_most
 from engine.analysis.run_values import is_timed
 from engine.filter.tree import metric_written
-from engine.registry import experiment_title
+from engine.registry import experiment_title, known_experiment
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 
@@ -114,7 +114,8 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
             key = session_state.key_of("disturbed", view.disturbed)
             view = replace(view, disturbed=disturbed_choice(ended, reader, key=key))
         values = [compared_values(ended, name, with_disturbed=view.disturbed) for name in names]
-        for said in filter(None, [*(values or [reached_most(groups)]), first_in_words(reader, ended, view)]):
+        first = first_in_words(reader, ended, view)
+        for said in filter(None, [*(values or [_of_default(view, groups, runs)]), first]):
             st.markdown(f"**{as_text(said)}**")
             page_capture.words([said])
         if timed:
@@ -144,6 +145,19 @@ def _asked_for(view: CompareView, runs: tuple[RunRow, ...]) -> list[str]:
         return [metric_written(name, "last") for name in session_state.current(view, "metrics")]
     name, usual = session_state.current(view, "number"), numeric_names(runs)[:1]
     return [name] if name and (view.number or [name] != usual) else []
+
+
+def _of_default(view: CompareView, groups: dict[str, tuple[RunRow, ...]], runs: tuple[RunRow, ...]) -> str:
+    """Return which group is best by the default value below: with runs of other programs it may be none that ranks
+    them.
+    """
+    shown = (
+        [metric_written(name, "last") for name in curve_names(runs)] if view.tab == "curves" else numeric_names(runs)
+    )
+    results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked_or_telling(run))}
+    if not shown or results == {shown[0]} or all(known_experiment(run.experiment) for run in runs):
+        return reached_most(groups)
+    return compared_values(complete(groups), shown[0], with_disturbed=view.disturbed)
 
 
 def _title(runs: tuple[RunRow, ...]) -> str:

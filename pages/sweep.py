@@ -1,7 +1,10 @@
 """Sweep: one sweep by its permalink (`?sweep=ID`), updated live; without an id, the newest sweeps."""
 
+from collections.abc import Mapping, Sequence
+
 import streamlit as st
 
+from app.charts.sweep_data import is_for_learning
 from app.core.assets import at
 from app.links import addresses
 from app.links.compare import CompareView, query_of
@@ -16,13 +19,16 @@ from app.ui import components, widgets
 from app.ui.html import as_text, breadcrumb, duel_link, link
 from app.ui.store_access import invalid_link, reading
 from app.ui.time_difference import complete, disturbed_choice, show_not_learned, show_unequal_work, time_difference
-from engine.analysis.result import reached_most
+from engine.analysis.comparability import depends_on_time
+from engine.analysis.result import best_so_far, reached_most
 from engine.analysis.run_values import measured
 from engine.analysis.run_values import newest as newest_runs
-from engine.analysis.scaling.answers import answer, charted, question
+from engine.analysis.scaling.answers import answer, charted
 from engine.analysis.scaling.scaling_data import by_values
 from engine.analysis.statistics.intervals import Statistic
 from engine.analysis.total_work import counted
+from engine.store import Reader, Sweep
+from engine.store.records import RunRow
 from engine.sweep.extend import missing
 
 NEWEST = 50
@@ -66,11 +72,11 @@ def page(sweep_id: int) -> None:
             groups = by_values(sweep.fields, runs)
             show_unequal_work(counted(groups), reader)
             show_not_learned(counted(groups))
-            ready = question(sweep)
-            of_speed = ready is None or ready.is_timed
-            whole = view != VIEWS[3] and disturbed_choice(groups, reader, sweep_id=sweep_id, of_speed=of_speed)
-            reached = "" if sweep.active else reached_most(groups)
-            if said := answer(sweep, every, reader, with_disturbed=whole) or reached:
+            of_speed = not is_for_learning(sweep)
+            whole = shows_times(view, of_speed) and disturbed_choice(
+                groups, reader, sweep_id=sweep_id, of_speed=of_speed
+            )
+            if said := headline(sweep, every, groups, reader, whole):
                 above.markdown(f"**{as_text(said)}**")
                 chart, words = charted(sweep)
                 if chart and chart != view:
@@ -108,6 +114,25 @@ def page(sweep_id: int) -> None:
                 st.page_link(widgets.PAGES["compare"], label="Compare", query_params=compared, width="content")
         st.html(matrix(sweep, every))
     components.pulse(token, sweep_id=sweep_id, active=sweep.active or goes_on, every_ms=EVERY_MS)
+
+
+def shows_times(view: str, of_speed: bool) -> bool:
+    """Return whether times are below, so that disturbed runs matter: those of a sweep about learning only where asked
+    for.
+    """
+    is_asked = view in VIEWS[1:3] or (view == VIEWS[0] and depends_on_time(st.query_params.get("number", "")))
+    return is_asked or (view == VIEWS[0] and of_speed)
+
+
+def headline(
+    sweep: Sweep, runs: Sequence[RunRow], groups: Mapping[str, Sequence[RunRow]], reader: Reader, whole: bool
+) -> str:
+    """Return the answer of a sweep, or what it reached (so far), as a sentence; empty before there is any."""
+    said = answer(sweep, runs, reader, with_disturbed=whole)
+    if said and not (is_for_learning(sweep) and said.startswith("No answer yet")):
+        return said
+    best = best_so_far(groups) if is_for_learning(sweep) else ""
+    return best or said if sweep.active else reached_most(groups) or best or said
 
 
 if wanted.isdecimal() and len(wanted) < 18:

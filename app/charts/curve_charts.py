@@ -31,6 +31,8 @@ AXES = {
     "bytes": "Data exchanged between ranks",
     "time": "Time since all ranks were ready",
 }
+FOREIGN_AXES = {**AXES, "step": "Step", "time": "Time since the start"}
+"""Of runs of other programs, whose ranks are unknown."""
 UNITS = {"bytes": "MB", "time": "s"}
 NOTICEABLE = 0.02
 """Share of the x-axis from which a line that is shorter than its members is explained."""
@@ -201,7 +203,9 @@ def _hover(group: GroupLine) -> str | list[str]:
     return full if there.all() else [full if each else plain for each in there] if there.any() else plain
 
 
-def with_axes(picture: Picture, name: str, axis: str, log: str, revision: str) -> PlainFigure:
+def with_axes(
+    picture: Picture, name: str, axis: str, log: str, revision: str, titles: Mapping[str, str] = AXES
+) -> PlainFigure:
     """Add axes to a picture; the zoom is kept while `revision` is unchanged."""
     known, along = metric(name), metric(metric_of(axis))
     picture.lay_out(
@@ -210,7 +214,7 @@ def with_axes(picture: Picture, name: str, axis: str, log: str, revision: str) -
         showlegend=False,
         meta={"value": known.label, "units": {"x": UNITS.get(axis, along.unit), "y": known.unit}},
         xaxis={
-            "title": {"text": AXES.get(axis) or axis_title(along.label), "standoff": 6},
+            "title": {"text": titles.get(axis) or axis_title(along.label), "standoff": 6},
             "type": "log" if "x" in log else "linear",
             **({"hoverformat": ",.4~r"} if axis == "passes" else {}),
         },

@@ -6,7 +6,7 @@ The cache key includes a run's change token: a changed run is read again, an end
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,22 @@ def usual_axis(reader: Reader, runs: Iterable[Run | RunRow]) -> str:
     if len(known) > 1:
         return "time"
     return "updates" if all(each and each.update_clock for each in known.values()) else "step"
+
+
+def axes_of(reader: Reader, runs: Iterable[RunRow], metrics: Collection[str], others: Iterable[str]) -> list[str]:
+    """Return the x-axes on which at least one run has one of the metrics; `others` are metrics that may be axes."""
+    runs = [run for run in runs if any(name in run.last for name in metrics)]
+    known = [(run, known_experiment(run.experiment)) for run in runs]
+    counted = [run for run, own in known if own and (clock := own.clock(run.config)) and clock.metric in run.last]
+    missing = {
+        *(() if any(has_passes(reader, run) for run in runs) else ("passes",)),
+        *(() if counted else (UPDATES,)),
+        *(() if any(EXCHANGED in run.last for run in runs) else (BYTES,)),
+    }
+    return [
+        *(name for name in (*AXES, BYTES) if name not in missing),
+        *(axis_of(name) for name in others if any(name in run.last for run in runs)),
+    ]
 
 
 def has_passes(reader: Reader, run: Run | RunRow) -> bool:

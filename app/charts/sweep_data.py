@@ -35,6 +35,14 @@ def experiment_of(sweep: Sweep) -> Experiment | None:
         return None
 
 
+def is_for_learning(sweep: Sweep) -> bool:
+    """Return whether a sweep asks about learning alone: by its ready-made question, else as it is not for timing and
+    varies no count.
+    """
+    ready = question(sweep)
+    return not ready.is_timed if ready else not (sweep.timing or sweep.exclusive or axis_of(sweep.fields))
+
+
 def metric_asked(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     """Return the metric that a sweep asks about: execution time if it is for timing or varies a count, unless its
     ready-made question is another; else the result of its experiment. A sweep over a count that is not for timing is

@@ -10,7 +10,16 @@ import streamlit as st
 
 from app.charts import curve_charts, curve_data, curve_points
 from app.charts.curve_charts import GroupLine, curves_frame, extents, groups_frame
-from app.charts.curve_points import AXES, BYTES, all_points, axis_of, metric_of, recorded, usual_axis
+from app.charts.curve_points import (
+    AXES,
+    BYTES,
+    all_points,
+    axes_of,
+    axis_of,
+    metric_of,
+    recorded,
+    usual_axis,
+)
 from app.compare import zoom as compare_zoom
 from app.compare.groups import binned, explained, lines_of, missing_bands
 from app.compare.session_state import key_of, one_of, several_of
@@ -20,11 +29,11 @@ from app.report import Chart, page_capture
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.comparability import depends_on_time, unreliable
-from engine.analysis.scaling.targets import choices, time_text, to_goal, usual_target, way
 from engine.analysis.run_values import curves_among, metric_names
+from engine.analysis.scaling.targets import choices, time_text, to_goal, usual_target, way
 from engine.home import Home
 from engine.metrics import metric
-from engine.registry import experiment_title
+from engine.registry import experiment_title, known_experiment
 from engine.store import Reader
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED
@@ -58,12 +67,16 @@ def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
         view = several_of(
             view, "metrics", "Metrics", known, lambda name: metric(name).label, placeholder="Default metrics", width=340
         )
-        usual = usual_axis(reader, found.runs)
-        view = _axes(view, usual, known, grouped=bool(found.groups))
-    shown, drawn = view.metrics or tuple(known[:FIRST]), replace(view, x=view.x or usual)
-    for sentence in shared(found.runs, shown, drawn):
+        usual, shown = usual_axis(reader, found.runs), view.metrics or tuple(known[:FIRST])
+        offered = list(dict.fromkeys([usual, *axes_of(reader, found.runs, shown, known)]))
+        if view.x in {*AXES, BYTES, *map(axis_of, known)}:  # of a link: the charts say which run lacks it
+            offered = list(dict.fromkeys([*offered, view.x]))
+        view = _axes(view, offered, grouped=bool(found.groups))
+    drawn = replace(view, x=view.x or usual)
+    sentences = shared(found.runs, shown, drawn, offered)
+    for sentence in sentences:
         st.caption(as_text(sentence))
-    page_capture.words(shared(found.runs, shown, drawn))
+    page_capture.words(sentences)
     columns = st.columns(min(2, len(shown)), gap="medium")
     charts = []
     for at, name in enumerate(shown):
@@ -87,6 +100,9 @@ def first_in_words(reader: Reader, groups: Mapping[str, Sequence[RunRow]], view:
     is_left_out = axis == "time" and not view.disturbed and any(run.disturbed for run in runs)
     if view.tab != "curves" or len(groups) < 2 or target is None or axis not in _COUNTS or is_left_out:
         return ""
+    is_foreign = any(known_experiment(run.experiment) is None for run in runs)
+    if is_foreign and (axis == "time" or len({run.experiment for run in runs}) > 1):
+        return ""  # of other programs neither speed nor what a step is is known
     where = dict[int, tuple[float, float]]()
     for run_id, ranks in recorded(reader, runs, name).items():
         run = next(run for run in runs if run.id == run_id)
@@ -127,7 +143,7 @@ def _other_metrics(found: Compared, view: CompareView, names: Sequence[str]) -> 
         for name in names:
             chart = _drawn(reader, found, view, name)
             if chart.runs:
-                figure = curve_charts.with_axes(chart.picture, name, view.x, chart.log, "")
+                figure = curve_charts.with_axes(chart.picture, name, view.x, chart.log, "", _titles(found))
                 title = f"{metric(name).label} by {_axis_label(view.x).lower()}"
                 colours = chart.picture.colours
                 yield Chart(title, figure, chart.sentence, colours=colours, height=curve_charts.HEIGHT_PX)
@@ -157,15 +173,16 @@ def curve_names(runs: Sequence[RunRow]) -> list[str]:
     return sorted(known, key=lambda name: (name not in drawn, -sum(name in run.last for run in runs)))
 
 
-def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: CompareView) -> list[str]:
-    """Return notes about runs that have little in common."""
+def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: CompareView, offered: Sequence[str]) -> list[str]:
+    """Return notes about runs that have little in common; `offered` are the x-axes that these runs have."""
     said = []
     kinds = sorted({experiment_title(run.experiment) for run in runs})
     if len(kinds) > 1 and view.x == "step":
-        said.append(
-            f"The ranks of {', '.join(kinds)} count steps of different work. Use passes, updates or time as x-axis "
-            "to compare them."
-        )
+        *some, last = [AXES[name].lower() for name in offered if name in AXES and name != "step"]
+        others = f"{', '.join(some)} or {last}" if some else last
+        subject = "The ranks of " if all(known_experiment(run.experiment) for run in runs) else "The steps of "
+        differ = "count steps of different work" if subject == "The ranks of " else "may count different work"
+        said.append(f"{subject}{', '.join(kinds)} {differ}. Use {others} as x-axis to compare them.")
     if view.x == "bytes":
         said.append(
             "Data exchanged counts vectors sent between ranks in both directions. Hogwild! and reference runs send "
@@ -184,7 +201,9 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
     if not chart.runs:
         st.info(f"No run has {known.label.lower()} by {along}. Choose another x-axis or metric.")
         return chart
-    figure = curve_charts.with_axes(chart.picture, name, view.x, chart.log, f"{view.x} {chart.log}")
+    figure = curve_charts.with_axes(
+        chart.picture, name, view.x, chart.log, f"{view.x} {chart.log}", titles=_titles(found)
+    )
     zoom = (
         compare_zoom.address(
             replace(view, runs=tuple(run.id for run in found.runs), filter="", group=found.fields), name
@@ -245,9 +264,9 @@ def _grouped(reader: Reader, found: Compared, view: CompareView, name: str) -> _
     )
 
 
-def _axes(view: CompareView, usual: str, metrics: Sequence[str], *, grouped: bool) -> CompareView:
-    known = ["", *(name for name in dict.fromkeys((*AXES, BYTES, *map(axis_of, metrics))) if name != usual)]
-    view = one_of(view, "x", "X-axis", known, lambda name: _axis_label(name or usual), width=200)
+def _axes(view: CompareView, offered: Sequence[str], *, grouped: bool) -> CompareView:
+    usual = offered[0]
+    view = one_of(view, "x", "X-axis", ["", *offered[1:]], lambda name: _axis_label(name or usual), width=200)
     view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
     if grouped:  # a disabled slider's label would be too faint to read
         st.caption(
@@ -267,6 +286,12 @@ def _axes(view: CompareView, usual: str, metrics: Sequence[str], *, grouped: boo
         "curves are smoothed less, sums and constants never.",
     )
     return replace(view, smooth=smooth)
+
+
+def _titles(found: Compared) -> Mapping[str, str]:
+    """Return the titles of x-axes that are true of all runs."""
+    are_ours = all(known_experiment(run.experiment) for run in found.runs)
+    return curve_charts.AXES if are_ours else curve_charts.FOREIGN_AXES
 
 
 def _axis_label(name: str) -> str:

@@ -28,6 +28,7 @@ from engine.analysis.run_values import Value, field_names, is_timed, label, numb
 from engine.analysis.run_values import names as number_names
 from engine.config_values import field_title, value_in_words
 from engine.filter.tree import metric_written
+from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 from engine.transfer.tables import Table
@@ -299,7 +300,9 @@ def timelines(runs: Sequence[RunRow], reader: Reader) -> None:
     """Show the timelines of the first runs that have one."""
     recorded = [run for run in runs if reader.traces.newest(run.id)]
     if not recorded:
-        st.write("None of these runs has recorded operations: they ended before their ranks were ready, or are older.")
+        ours = any(known_experiment(run.experiment) for run in runs)
+        why = "they ended before their ranks were ready, or are older" if ours else "other programs record none"
+        st.write(f"None of these runs has recorded operations: {why}.")
         return
     for run in recorded[:MOST]:
         st.html(run_link(f"{run.id}: {title_of(run)}", run.id))

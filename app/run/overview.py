@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.actions.submit import Again, submit
 from app.charts import plotly_figures
-from app.charts.curve_charts import FEW
+from app.charts.curve_charts import FEW, FOREIGN_AXES
 from app.charts.curve_points import AXES, has_passes, usual_axis
 from app.core.formatting import duration
 from app.links import addresses
@@ -212,7 +212,8 @@ def curves(run: Run, reader: Reader) -> None:
             )
     found = known.clock(run.config) if known else None
     clock = asdict(found) if found else None
-    components.curves(run.id, active=run.active, x=x or usual, clock=clock, smoothing=smoothing)
+    titles = None if known else {name: FOREIGN_AXES[name] for name in ("step", "time")}
+    components.curves(run.id, active=run.active, x=x or usual, clock=clock, smoothing=smoothing, titles=titles)
 
 
 def _is_smoothed(name: str) -> bool:

@@ -251,12 +251,16 @@ SECTIONS = {
 
 
 def tabs(run: Run, reader: Reader, picture: bool) -> list[str]:
-    """Return the sections that the run has; `picture`: whether to offer Episode."""
+    """Return the sections that the run has; `picture`: whether to offer Episode. A run of another program has those on
+    ranks and their operations if it recorded some.
+    """
     known = known_experiment(run.experiment)
     own = known.sections if known else ()
     there = {
         "Pipeline": lambda: "Pipeline" in own and reader.details.has_spans(run.id),
         "Histograms": lambda: reader.details.has_histograms(run.id),
         "Episode": lambda: picture,
+        "Ranks": lambda: bool(known or run.active or reader.details.ranks(run.id)),
+        "Timeline": lambda: bool(known or reader.traces.newest(run.id)),
     }
     return [name for name in SECTIONS if name not in there or there[name]()]

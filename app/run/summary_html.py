@@ -153,13 +153,16 @@ def facts_of(
     """
     pairs = [("Owner", run.owner), ("Launched", when(run.created_at))]
     pairs.append(("Ended", when(run.ended_at)) if run.ended_at else ("Started", when(run.started_at)))
-    pairs.append((term("Execution time"), titled(duration(run.elapsed_s), metric("perf/execution_time_s").help)))
-    pairs.append(
-        (
-            term("Start-up time"),
-            titled(duration(run.startup_time_s), metric("perf/startup_time_s").help),
-        )
-    )
+    if known_experiment(run.experiment) is None:
+        pairs.append(("Duration", titled(duration(run.elapsed_s), "From its start to its end, as recorded.")))
+    else:
+        pairs += [
+            (term(title), titled(duration(time_s), metric(name).help))
+            for title, time_s, name in (
+                ("Execution time", run.elapsed_s, "perf/execution_time_s"),
+                ("Start-up time", run.startup_time_s, "perf/startup_time_s"),
+            )
+        ]
     pairs += _cluster(run, job)
     if run.demand.ranks:
         pairs.append((term("Ranks", "rank"), str(run.demand.ranks)))

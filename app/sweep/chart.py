@@ -21,6 +21,7 @@ from app.charts.sweep_data import (
     groups_of,
     in_order,
     is_by_median,
+    is_for_learning,
     is_numeric,
     key_of,
     metric_asked,
@@ -139,7 +140,7 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
         st.caption(as_text(sentence))
     page_capture.words(drawn.sentences)
     if drawn.rows is None:
-        st.caption("Turn on Include disturbed runs, or press Measure again.")
+        st.caption(f"Turn on Include disturbed runs{'' if is_for_learning(sweep) else ', or press Measure again'}.")
         return
     by_rank = name in _rank_metrics(sweep)
     titles = {field: label(field) for field in sweep.fields} | {RANK: "Rank"}

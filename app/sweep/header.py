@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.actions import sweep_forecast
-from app.charts.sweep_data import experiment_of
+from app.charts.sweep_data import experiment_of, is_for_learning
 from app.core.assets import at
 from app.core.formatting import absolute
 from app.export.rerun_commands import sweep_again
@@ -59,7 +59,8 @@ def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     ):
         dialogs.open_soon(ask_retry, sweep, runs)
     words = "Repeat the disturbed runs, one at a time, alone on the machine. The disturbed runs are kept."
-    if (count := len(to_measure_again(sweep, runs))) and st.button(
+    count = 0 if is_for_learning(sweep) else len(to_measure_again(sweep, runs))
+    if count and st.button(
         f"Measure again ({count})", key=f"remeasure-sweep-{sweep.id}", **control("retry sweep", words)
     ):
         _order_repeats(sweep)

@@ -182,15 +182,17 @@ def curves(
     smoothing: float = 0.0,
     metrics: Sequence[str] = (),
     height: int = 280,
+    titles: Mapping[str, str] | None = None,
 ) -> None:
     """Draw a run's curves and keep them up to date; `metrics` empty means every live one. `clock` names the metric that
-    counts the model's updates, and how.
+    counts the model's updates, and how; `titles` are those of x-axes that differ from the usual ones.
     """
     data = {
         "run": run_id,
         "active": active,
         "x": x,
         "clock": clock,
+        "titles": titles or {},
         "smoothing": smoothing,
         "metrics": list(metrics),
         "height": height,

@@ -15,7 +15,14 @@ from engine.analysis.comparability import MOST_NAMED, in_words
 from engine.analysis.result import not_learned_of
 from engine.analysis.run_values import to_measure_again
 from engine.analysis.scaling.targets import Goal
-from engine.analysis.scaling.time_difference import Compares, is_work_unequal, not_comparable, time_spent, why_faster
+from engine.analysis.scaling.time_difference import (
+    Compares,
+    is_speed_unknown,
+    is_work_unequal,
+    not_comparable,
+    time_spent,
+    why_faster,
+)
 from engine.analysis.statistics.intervals import FEWEST, LIMIT, Interval
 from engine.analysis.total_work import unequal_work_of
 from engine.registry import known_experiment
@@ -103,12 +110,10 @@ def disturbed_choice(
                 f"Other programs took up to {most} of the CPU time of {len(disturbed)} of {len(runs)} runs: their "
                 "times, and differences between them, are not reliable."
             )
-        elif (
-            of_speed
-            and _are_too_few(done)
-            and not not_comparable(runs, reader.studies.surroundings([run.id for run in runs]))
-        ):
-            _show_disturbed(done, reader, sweep_id)
+        elif of_speed and _are_too_few(done):
+            around = reader.studies.surroundings([run.id for run in runs])
+            if not (is_speed_unknown(runs, around) or not_comparable(runs, around)):
+                _show_disturbed(done, reader, sweep_id)
         if said:
             st.markdown(as_text(said), width="content")
             page_capture.words([said])
@@ -156,6 +161,8 @@ def time_difference(
     runs = [run for own in counted.values() for run in own]
     ids = [run.id for run in runs]
     around, phases = reader.studies.surroundings(ids), reader.studies.phases_of(ids)
+    if is_speed_unknown(runs, around):
+        return "neither"
     spent = time_spent(counted, around, phases, by_median=by_median)
     obstacle = not_comparable(runs, around)
     said = obstacle or why_faster(spent, goal(counted) if goal else None)

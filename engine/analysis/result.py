@@ -94,6 +94,40 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
     return _ordered(values, known, every[0][1].result.of) + _not_counted(groups)
 
 
+def best_so_far(groups: Mapping[str, Sequence[RunRow]]) -> str:
+    """Return the groups with the best results while others have none yet, best first, as a sentence; empty without a
+    result, and where the results do not compare.
+    """
+    found = {
+        name: own for name, runs in groups.items() if (own := [each for run in runs if (each := _of_complete(run))])
+    }
+    results = [each.result for own in found.values() for each in own]
+    tasks = {
+        tuple(str(run.config.get(name)) for name in results[0].task)
+        for runs in groups.values()
+        for run in runs
+        if results
+    }
+    if not results or len({(each.metric, each.of) for each in results}) > 1 or len(tasks) > 1:
+        return ""
+    known = metric(results[0].metric)
+    if known.better is None or depends_on_time(known.name):
+        return ""
+    means = {name: fmean(each.value for each in own) for name, own in found.items()}
+    order = sorted(means, key=means.__getitem__, reverse=known.better == "max")
+    named = [
+        f"{name} ({metric_in_words(known.name, means[name])}, {len(found[name])} "
+        f"{'run' if len(found[name]) == 1 else 'runs'})"
+        for name in order
+    ]
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    return f"So far best by {_lower(known.label)}: {', '.join(named[:MOST_NAMED])}{more}."
+
+
+def _of_complete(run: RunRow) -> Ranked | None:
+    return ranked(run) if is_complete(run) else None
+
+
 def _not_counted(groups: Mapping[str, Sequence[RunRow]]) -> str:
     """Return which runs of groups ended without a result, as a sentence after another; empty if all are complete."""
     named = (f"{name}, {words}" for name, runs in groups.items() if (words := ends_in_words(runs)))

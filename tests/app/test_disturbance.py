@@ -24,10 +24,12 @@ from engine.analysis.scaling.speedup import sizes
 from engine.commands.lab_settings import change_limits
 from engine.home import Home
 from engine.recorder import Point
-from engine.store import RankBatch, Reader, Store
+from engine.store import Launch, RankBatch, Reader, Store, SweepLaunch
+from engine.sweep.launch import launch_sweep
 from tests.app.reading import all_words, opened
 from tests.app.runs.drawn_table import rows_of
 from tests.app.test_scaling import end, hogwild, view
+from tests.labs.compare import ACCURACY
 
 
 def disturb(home: Home, run_id: int, percent: float, slower: float = 1.0) -> None:
@@ -323,8 +325,28 @@ def test_disturbed_runs_still_answer_which_learning_rate_reached_the_best_accura
         runs = [run.id for run in reader.sweeps.runs(sweep_id)]
     for run_id in runs:
         disturb(home, run_id, 31.4)
+    test = view(sweep_id, "Results")
+    said = all_words(test)
+    assert "last test accuracy" in said
+    assert "Speed" not in said and "Measure again" not in said and "Include disturbed" not in said
+    assert not [button.label for button in test.button if button.label.startswith("Measure again")]
+    assert "Turn on Include disturbed runs." in all_words(view(sweep_id, "Results", number=EXECUTION))
+
+
+def test_a_sweep_about_learning_says_what_is_best_so_far_while_runs_are_missing(home: Home) -> None:
+    grid = {"learning_rate": [0.01, 0.1, 0.3]}
+    sweep_id = launch_sweep(home, SweepLaunch(Launch("hogwild", {"trainers": 1}, "Ada"), grid, seeds=2))
+    with Reader.open(home) as reader:
+        runs = sorted(reader.sweeps.runs(sweep_id), key=lambda run: run.config["learning_rate"])
+    assert "So far" not in all_words(view(sweep_id, "Results"))
+    for run in runs[:3]:
+        end(home, run, lambda count: 1.0)
+    with Store.open(home) as store:
+        store.worker.write(runs[2].id, [RankBatch(0, [Point(ACCURACY, 99, 97.5, 99.0)])])
     said = all_words(view(sweep_id, "Results"))
-    assert "Speed can't be compared" in said and "last test accuracy" in said
+    best = "learning rate 0.1 (97.50 %, 1 run), learning rate 0.01 (95.00 %, 2 runs)."
+    assert f"So far best by test accuracy: {best}" in said
+    assert "Fastest" not in said
 
 
 def test_a_sweep_that_is_not_for_timing_opens_on_its_result_if_all_its_times_are_disturbed(home: Home) -> None:

@@ -1,5 +1,6 @@
 """Pages on runs that another program recorded, and whose experiment is unknown here."""
 
+import json
 from collections.abc import Mapping
 
 import pytest
@@ -7,11 +8,13 @@ import pytest
 from app.compare import session_state
 from app.links.compare import ids_text
 from app.run.live_series import answer
+from engine.analysis.scaling.targets import time_text
 from engine.home import Home
 from engine.recorder import Point
-from engine.store import Demand, Launch, Store
+from engine.store import Demand, Launch, RankRow, Store
+from engine.store.timestamps import now
 from engine.system.processes import me
-from tests.app.reading import opened
+from tests.app.reading import html, opened, said
 from tests.app.runs.drawn_table import rows_of
 
 AT = session_state._WIDGETS
@@ -59,3 +62,49 @@ def test_default_columns_have_the_result_of_each_other_program(home: Home, store
     assert {"val/accuracy.last", "zeta/score.last", "imported/test/accuracy.last"} <= {
         *opened("runs").multiselect(key="columns").value
     }
+
+
+def test_only_axes_that_the_runs_have_are_offered_and_advised(home: Home, store: Store, board: list[int]) -> None:
+    other = foreign(store, {CURVE: 8}, "birds")
+    test = opened("compare", {"runs": ids_text([*board, other]), "x": "step"})
+    assert test.selectbox(key=f"{AT}x").options == ["Time", "Step", CURVE, NOISE, SINGLE]
+    assert "The steps of birds, pets may count different work. Use time as x-axis to compare them." in said(test)
+    test = opened("compare", {"runs": ids_text([*board, other]), "x": "passes"})
+    assert f"No run has {CURVE} by passes." in said(test), "an x-axis of a link stays, and says who lacks it"
+
+
+def test_nothing_is_said_of_ranks_that_another_program_does_not_record(
+    home: Home, store: Store, board: list[int]
+) -> None:
+    test = opened("run", {"run": str(board[0])})
+    (sections,) = [each for each in test.get("button_group") if "Overview" in each.options]
+    assert not {"Ranks", "Timeline"} & {*sections.options}
+    text = f"{said(test)} {html(test)}"
+    assert "ranks were ready" not in text.replace("all ranks ready", "ranks were ready")
+    charts = [json.loads(each.proto.json) for each in test.get("bidi_component") if each.proto.json]
+    assert [each["titles"] for each in charts if "titles" in each] == [{"step": "Step", "time": "Time since the start"}]
+    test = opened("compare", {"runs": ids_text(board), "tab": "timelines"})
+    assert "None of these runs has recorded operations: other programs record none." in said(test)
+    store.worker.add_ranks(board[1], [RankRow(0, "rank 0", 1, "cpu", "ended", 8, now(), None, None, None)])
+    test = opened("run", {"run": str(board[1]), "section": "Ranks"})
+    assert "rank 0" in html(test), "a script that has ranks but no phases shows them"
+
+
+def test_the_headline_of_compare_is_of_the_metric_shown_and_not_of_speed(
+    home: Home, store: Store, board: list[int]
+) -> None:
+    other = foreign(store, {CURVE: 8, "val/zeta_loss": 8}, "birds")
+    runs = ids_text([*board, other])
+    for query in ({}, {"tab": "bars"}, {"tab": "bars", "number": f"{CURVE}.mean"}):
+        text = said(opened("compare", {"runs": runs, **query}))
+        assert CURVE in text.partition("Highest")[2][:40], query
+        assert "Fastest" not in text and "took about as long" not in text, query
+    store.annotations.rename(other, "other", by="Ada")
+    only = foreign(store, {"zeta/score": 8}, "birds")
+    text = said(opened("compare", {"runs": ids_text([only, other]), "tab": "bars", "number": "zeta/score.last"}))
+    assert CURVE not in text
+
+
+def test_times_in_one_sentence_have_one_unit() -> None:
+    assert [time_text(time_s, beside=2.0) for time_s in (0.25, 2.0)] == ["0.25 s", "2 s"]
+    assert [time_text(time_s, beside=0.5) for time_s in (0.25, 0.5)] == ["250 ms", "500 ms"]

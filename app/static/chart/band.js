@@ -24,7 +24,7 @@ function bandPicture(metric, band, goal, data, theme) {
     showlegend: true,
     hovermode: "x unified",
     meta: { value: metric.label, units: { x: AXES[along].unit }, span: data.spans[along] },
-    xaxis: { title: { text: AXES[along].title, standoff: 6 }, uirevision: along },
+    xaxis: { title: { text: data.titles?.[along] ?? AXES[along].title, standoff: 6 }, uirevision: along },
     yaxis: { title: { text: "" }, uirevision: along },
   };
   return { traces, layout };

@@ -13,7 +13,7 @@ function picture(metric, curves, goal, data, theme) {
     showlegend: traces.filter((trace) => trace.showlegend !== false).length > 1,
     hovermode: "x unified",
     meta: { value: metric.label, units: { x: axis.unit, y: metric.unit }, span: data.spans[along] },
-    xaxis: { title: { text: whole && axis === AXES.step ? "Step (all ranks)" : axis.title, standoff: 6 }, uirevision: along, ...(axis === AXES.passes && { hoverformat: ",.4~r" }) },
+    xaxis: { title: { text: data.titles?.[along] ?? (whole && axis === AXES.step ? "Step (all ranks)" : axis.title), standoff: 6 }, uirevision: along, ...(axis === AXES.passes && { hoverformat: ",.4~r" }) },
     yaxis: { title: { text: "" }, rangemode: metric.range_mode, uirevision: along },
   };
   return { traces, layout };

@@ -198,6 +198,8 @@ def split_in_words(reached: Sequence[TargetReached], plural: str, unit: str) -> 
     return f"{lead}: {more}.{missing}"
 
 
-def time_text(time_s: float) -> str:
-    """Return a time in words, with milliseconds below one second."""
-    return f"{time_s:.3g} s" if 1 <= time_s < 100 else duration(time_s) if time_s >= 100 else f"{time_s * 1e3:.3g} ms"
+def time_text(time_s: float, *, beside: float = 0.0) -> str:
+    """Return a time in words, with milliseconds if it and the one `beside` it are below one second."""
+    if time_s >= 100:
+        return duration(time_s)
+    return f"{time_s:.3g} s" if max(time_s, beside) >= 1 else f"{time_s * 1e3:.3g} ms"

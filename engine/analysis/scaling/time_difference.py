@@ -15,7 +15,7 @@ from engine.analysis.scaling.scaling_data import SERVE, PhasesOf
 from engine.analysis.scaling.speedup import is_unclear, ratio_of_rates
 from engine.analysis.scaling.targets import ALIKE, Goal, time_text
 from engine.analysis.statistics.intervals import Interval, Statistic
-from engine.registry import server_roles
+from engine.registry import known_experiment, server_roles
 from engine.store import Surroundings
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED
@@ -135,6 +135,16 @@ def not_comparable(runs: Sequence[RunRow], around: Mapping[int, Surroundings]) -
     return f"Times do not compare: the runs used different machines ({machines})." if machines else ""
 
 
+def is_speed_unknown(runs: Sequence[RunRow], around: Mapping[int, Surroundings]) -> bool:
+    """Return whether nothing is known of how the times of some runs compare: one of another program beside those of a
+    further experiment, or without its machine.
+    """
+    foreign = [run for run in runs if known_experiment(run.experiment) is None]
+    return bool(foreign) and (
+        len({run.experiment for run in runs}) > 1 or not all(run.id in around and around[run.id].cores for run in runs)
+    )
+
+
 def is_work_unequal(found: Sequence[TimeSpent]) -> bool:
     """Return whether the runs did different amounts of work, so that only their work per second compares."""
     amounts = [amount for each in found for amount in each.work]
@@ -167,19 +177,18 @@ def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], un
     """
     fast, slow = min(found, key=cost), max(found, key=cost)
     first = goal.before(goal.last()) if goal else ""
+    fast_time, slow_time = (time_text(each.time_s, beside=max(fast.time_s, slow.time_s)) for each in (fast, slow))
     if cost(slow) <= (1 + ALIKE) * cost(fast):
         every = "Both" if len(found) == 2 else "All"
         return (
             f"{every} did about as much per second: {_span(_rate(slow), _rate(fast))} {unit}.{first}"
             if unit
-            else f"{every} took about as long: {_span(time_text(fast.time_s), time_text(slow.time_s))}."
+            else f"{every} took about as long: {_span(fast_time, slow_time)}."
         )
     if is_unclear(times := ratio(fast, slow, unit)):
         by_rate = unit and is_work_unequal(found)
         most, least = (
-            (f"did {_rate(fast)} {unit} per second", _rate(slow))
-            if by_rate
-            else (f"took {time_text(fast.time_s)}", time_text(slow.time_s))
+            (f"did {_rate(fast)} {unit} per second", _rate(slow)) if by_rate else (f"took {fast_time}", slow_time)
         )
         average = "on average" if fast.statistic == "mean" else "by median"
         return (
@@ -191,7 +200,7 @@ def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], un
     said = (
         f"Fastest by {unit} per second: {fast.name} ({_rate(fast)}){also}; slowest: {slow.name} ({_rate(slow)})."
         if unit
-        else f"Fastest: {fast.name} ({time_text(fast.time_s)}); slowest: {slow.name} ({time_text(slow.time_s)})."
+        else f"Fastest: {fast.name} ({fast_time}); slowest: {slow.name} ({slow_time})."
     )
     near = [each.name for each in found if each is not fast and cost(each) <= (1 + ALIKE) * cost(fast)]
     alike = f" Within {100 * ALIKE:.0f} % of the fastest: {', '.join(near)}." if near else ""
