@@ -22,6 +22,7 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
+from engine.script.command import read_command
 from engine.store import Launch, RankBatch, RankRow, Reader, Store, SweepLaunch
 from engine.store.records import RunRow
 from engine.store.timestamps import now
@@ -88,6 +89,24 @@ def view(sweep_id: int, name: str, **query: str) -> AppTest:
     test = opened("sweep", {"sweep": str(sweep_id), "view": name, **query})
     assert not test.exception
     return test
+
+
+def test_a_sweep_of_a_command_scales_along_its_processes(home: Home) -> None:
+    command = read_command("torchrun --nproc-per-node 1 train.py --lr 0.1")
+    sweep_id = launch_sweep(
+        home, SweepLaunch(Launch("train.py", {}, "Ada", command=command), {"processes": [1, 2, 4]}, 3)
+    )
+    with Store.open(home) as store:
+        for run in store.read.sweeps.runs(sweep_id):
+            count = run.config["processes"]
+            store.claims.claim(run.id, worker(), [])
+            store.worker.begin(run.id, worker(), HERE)
+            ranks = [RankRow(rank, f"rank {rank}", None, "cpu", "running", 9, now(), None) for rank in range(count)]
+            store.worker.add_ranks(run.id, ranks)
+            store.worker.mark_running(run.id, 0.1)
+            store.claims.end(run.id, "finished", "Done.", execution_time_s=12.0 / count + run.config["seed"] / 100)
+    shown = all_words(view(sweep_id, "Scaling"))
+    assert "No slow-down up to 4 processes: 4 times as fast as 1." in shown
 
 
 def test_without_selected_runs_the_latest_sweeps_lead_to_their_scaling(home: Home) -> None:

@@ -18,6 +18,8 @@ from engine.store.sweeps.sweeps import SEED
 
 THREADS = "threads_per_rank"
 """The count that every experiment has."""
+PROCESSES = ("processes", "launcher_processes")
+"""The field of a command that says how many processes its launcher starts (engine/script/command.py)."""
 APART = frozenset({SEED, "checkpoint_every_s", "render_every_s", "timeout_s"})
 """Settings that may differ between runs with comparable timings."""
 
@@ -119,11 +121,11 @@ def study(
 
 
 def count_fields() -> dict[str, str]:
-    """Return the fields of all experiments in which more should be faster, each with its singular word; the first one
-    that varies is the x-axis.
+    """Return the fields of all experiments and commands in which more should be faster, each with its singular word; the
+    first one that varies is the x-axis.
     """
     own = {name: one for each in experiments() for name, one in each.counts.items()}
-    return own | {THREADS: "thread per rank"}
+    return own | dict.fromkeys(PROCESSES, "process") | {THREADS: "thread per rank"}
 
 
 def words_of(field: str) -> tuple[str, str]:
