@@ -121,7 +121,7 @@ def study(
 
 
 def count_fields() -> dict[str, str]:
-    """Return the fields of all experiments and commands in which more should be faster, each with its singular word; the
+    """Return the fields of experiments and commands in which more should be faster, each with its singular word; the
     first one that varies is the x-axis.
     """
     own = {name: one for each in experiments() for name, one in each.counts.items()}
