@@ -97,7 +97,16 @@ def execute_job(path: str) -> None:
     if spec.command is not None:
         command, values = Command.of(spec.command), spec.config
         execution = CommandExecution(
-            command, values, spec.run_id, folder.run, gpus, records, switch, disturbance, began
+            command,
+            values,
+            spec.run_id,
+            folder.run,
+            gpus,
+            records,
+            switch,
+            disturbance,
+            began,
+            end_when_hung=spec.end_when_hung,
         )
     else:
         execution = _of_method(spec, folder, gpus, records, switch, disturbance, began)

@@ -330,11 +330,15 @@ class CommandProcess:
         """Return the exit code of the first process, minus the signal that killed it; None if it still runs."""
         return self._process.wait() if self._ended.wait(timeout_s) else None
 
-    def tree(self) -> list[psutil.Process]:
-        """Return all its live processes, daemons included; those that have ended are reaped."""
+    def tree(self, *, is_rough: bool = False) -> list[psutil.Process]:
+        """Return all its live processes, daemons included; those that have ended are reaped. A rough look is cheaper,
+        and may miss one that is just starting or ending.
+        """
         found: list[psutil.Process] = []
         others = {self._beside.pid} if self._beside else set()
-        for process in psutil.Process().children(recursive=True):  # parents come before their children
+        every = _descendants(os.getpid()) if is_rough else None
+        # Parents come before their children.
+        for process in psutil.Process().children(recursive=True) if every is None else every:
             with suppress(psutil.Error):
                 parent = process.ppid()
                 if process.pid in others or parent in others:
@@ -365,10 +369,10 @@ class CommandProcess:
             if reaped:
                 self.orphans[pid] = os.waitstatus_to_exitcode(status)
 
-    def ranks(self) -> dict[int, list[int]]:
+    def ranks(self, *, is_rough: bool = False) -> dict[int, list[int]]:
         """Return the pids of each rank's process tree, the rank's own first, by rank; empty if none has a rank."""
         found: dict[int, list[int]] = {}
-        for process in self.tree():  # a rank comes before its own children, which have its environment
+        for process in self.tree(is_rough=is_rough):  # a rank comes before its own children, which have its environment
             with suppress(psutil.Error):
                 if (rank := self._rank_of(process)) is not None:
                     found.setdefault(rank, []).append(process.pid)
@@ -454,6 +458,21 @@ class CommandProcess:
         with program.stdout, suppress(ValueError):
             return dict(json.load(program.stdout))
         return {}
+
+
+def _descendants(pid: int) -> list[psutil.Process] | None:
+    """Return the descendants of a process, as the kernel lists them by thread; None where it does not."""
+    found: list[psutil.Process] = []
+    if not Path(f"/proc/{pid}/task/{pid}/children").exists():
+        return None
+    pids = [pid]
+    for each in pids:  # grows
+        with suppress(OSError, psutil.Error):
+            if each != pid:
+                found.append(psutil.Process(each))
+            for thread in Path(f"/proc/{each}/task").iterdir():
+                pids += map(int, (thread / "children").read_text().split())
+    return found
 
 
 def _signal(processes: Sequence[psutil.Process], number: int) -> None:

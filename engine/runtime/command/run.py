@@ -261,7 +261,7 @@ class CommandProgress(ProgressWriter):
 
     def look(self) -> None:
         """Find the ranks and their processes."""
-        ranks = self.process.ranks()
+        ranks = self.process.ranks(is_rough=True)
         for rank, pids in ranks.items():
             self._see(rank, f"rank {rank}", pids[0])
         every = self.process.live
