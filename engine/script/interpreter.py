@@ -36,6 +36,23 @@ MOST_STEPS = 150_000
 MOST_SECONDS = 0.8
 _DEEPEST = 40
 _MOST_MODULES = 80
+_PARSING = {
+    *(
+        "argparse",
+        "click",
+        "typer",
+        "tyro",
+        "fire",
+        "absl",
+        "hydra",
+        "omegaconf",
+        "simple_parsing",
+        "pyrallis",
+        "draccus",
+    ),
+    *("jsonargparse", "tap", "lightning", "pytorch_lightning"),
+}
+"""Libraries whose calls are known: what they do isn't followed, even in their own repository."""
 _MOST_BYTES = 1_000_000
 _PURE: dict[str, Callable[..., Any]] = {
     **{
@@ -112,6 +129,8 @@ class Interpreter:
     def find(self, dotted: str, level: int, module: Module) -> Path | None:
         """Return the file of a module of the folder."""
         parts = dotted.split(".") if dotted else []
+        if not level and parts[:1] and parts[0] in _PARSING:
+            return None
         roots = [module.path.parents[level - 1]] if level else [module.path.parent, *self.roots]
         for root in roots:
             for path in (
