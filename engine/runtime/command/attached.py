@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from engine.errors import ConfigError
@@ -127,7 +128,7 @@ class _AttachedProgress(ProgressWriter):
     def collect(self, final: bool) -> tuple[list[RankBatch], list[Point]]:
         """Return new points, those of ranks as batches."""
         by_rank: dict[int | None, list[Point]] = {}
-        for rank, _, point in self.sources.poll(final):
+        for rank, _, point in chain.from_iterable(self.sources.rest() if final else [self.sources.poll()]):
             by_rank.setdefault(rank, []).append(point)
             self.last_step = max(self.last_step or 0, point.step)
         if by_rank:

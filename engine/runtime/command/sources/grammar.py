@@ -1,5 +1,5 @@
-"""What printed lines look like: patterns for what surrounds a measurement, for numbers, names and steps, and the functions
-that take a line apart. They know nothing of the lines before.
+"""What printed lines look like: patterns for what surrounds a measurement, for numbers, names and steps, and functions
+that take one line apart.
 """
 
 import re

@@ -72,7 +72,7 @@ class Sources:
         self._skip = dict(counts)
 
     def poll(self, final: bool = False) -> list[Reading]:
-        """Return new readings, a bounded number. After the script's end call it with `final` until not `behind`."""
+        """Return new readings, a bounded number; `final` after the script's end: see `rest`."""
         deadline = time.perf_counter() + POLL_S
         found: list[Reading] = []
         self._discover(final)
@@ -96,6 +96,12 @@ class Sources:
         """Return whether a log was read up to an offset, or is not read at all. Any thread may ask."""
         known = self._logs.get(log)
         return log.stem == "worker" or (known is not None and known.offset >= offset)
+
+    def rest(self) -> Iterator[list[Reading]]:
+        """Yield everything that is left after the script's end, a bounded number of readings at a time."""
+        yield self.poll(final=True)
+        while self.behind:
+            yield self.poll(final=True)
 
     @property
     def progress(self) -> tuple[int, int, str]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from platform import node
 
@@ -33,9 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 def rest(sources: Sources) -> Iterator[Reading]:
     """Yield what is left after a script's end."""
-    yield from sources.poll(final=True)
-    while sources.behind:
-        yield from sources.poll(final=True)
+    return chain.from_iterable(sources.rest())
 
 
 def curves(readings: Iterator[Reading] | list[Reading]) -> dict[tuple[str, int | None], list[tuple[int, float]]]:
