@@ -299,6 +299,28 @@ def test_parallab_log_does_nothing_without_a_run_or_a_folder_to_write(tmp_path: 
     assert (folder / "recorded").read_text() == "in the way"
 
 
+FULL = """
+import resource, parallab_log
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (700, hard))
+for step in range(100):
+    parallab_log.log({"loss": step}, step=step)
+parallab_log._writer.flush()
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+parallab_log.log({"after": 1}, step=0)
+"""
+
+
+@pytest.mark.processes
+def test_a_full_disk_drops_values_counts_them_and_harms_neither_script_nor_later_ones(folder: Path) -> None:
+    assert run_script(FULL, PARALLAB_RUN_FOLDER=str(folder)).stderr == ""
+    sources = Sources(folder, since=NOW)
+    found = curves(rest(sources))
+    assert found["after", None] == [(0, 1)]
+    assert found["loss", None] == [(step, step) for step in range(len(found["loss", None]))]
+    assert any("a full disk dropped" in sentence for sentence in sources.left_out)
+
+
 @pytest.mark.processes
 def test_records_of_a_running_script_come_while_it_runs(folder: Path) -> None:
     script = "import time, parallab_log\nparallab_log.log({'loss': 1})\ninput()"
