@@ -67,6 +67,9 @@ def test_each_run_has_a_port_of_its_own_whatever_was_pasted(tmp_path: Path) -> N
     assert [*one.argv] == [*run, "--master-port", port, f"--rdzv_endpoint=localhost:{port}", *pasted[-3:]]
     assert one.environment["PET_MASTER_PORT"] == port
     assert port != two.environment["MASTER_PORT"]
+    (tmp_path / "accelerate").touch(0o755)
+    accelerate = started(tmp_path, "./accelerate", "launch", "--num_processes", "2", "train.py")
+    assert accelerate.argv[2:4] == ["--main_process_port", accelerate.environment["MASTER_PORT"]]
     several = ["--nnodes=2", "--master-port", "29500", "train.py"]
     assert [*started(tmp_path, *run, *several).argv] == [*run, *several], "the nodes have to agree on it"
 
