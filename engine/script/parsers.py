@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.script.annotations import class_options, comment, function_options
+from engine.script.configurations import yaml_options
 from engine.script.declarations import add_option, argparse_option, click_option, known_help, typed
 from engine.script.field import Kind
 from engine.script.interpreter import Finished, Interpreter, Scope
@@ -95,6 +96,7 @@ class ScriptParsers(Interpreter):
 
     def __init__(self, script: Path, folder: Path, environment: dict[str, str]) -> None:
         super().__init__(script, folder, environment)
+        self.folder = folder
         self.parsers: list[Parser] = []
         self.flags = Parser()
         self.commands: list[tuple[Any, Function]] = []
@@ -117,6 +119,8 @@ class ScriptParsers(Interpreter):
             return self._flag(last.removeprefix("DEFINE_"), args, kwargs)
         if name in _ENTRIES:
             return self._entry(name, args, kwargs)
+        if last == "merge" and any(isinstance(each, Made) and each.name.endswith("from_cli") for each in args):
+            return self._merged(args)
         if last == "LightningCLI":
             return self._lightning(args, kwargs)
         if last == "exec" and "configurator" in ast.unparse(node):
@@ -354,6 +358,30 @@ class ScriptParsers(Interpreter):
         parser.options.append(Option("command", action="command", subcommands=tuple(chosen)))
         for name, each in chosen.items():
             parser.options.extend(replace(one, command=(name,)) for one in function_options(each, dialect, self))
+
+    def _merged(self, args: list[Any]) -> Any:
+        """Keep the configurations that OmegaConf merges with the words of the command line."""
+        parser = Parser(is_parsed=True)
+        for each in args:
+            first = each.args[0] if isinstance(each, Made) and each.args else None
+            cls = each if isinstance(each, Class) else first
+            if isinstance(cls, Class):
+                made = list(class_options(cls, "hydra", self))
+            elif isinstance(first, str) and each.name.endswith("load"):
+                made = self._loaded(first)
+            else:
+                continue
+            for option in made:
+                add_option(parser.options, replace(option, style="assigned", flags=(option.name,)))
+        self.parsers.append(parser)
+        self.kind = "omegaconf"
+        raise Finished
+
+    def _loaded(self, name: str) -> list[Option]:
+        for root in (self.folder, self.script.parent):
+            with suppress(OSError):
+                return yaml_options(root / name, prefix="")
+        return []
 
     def _configurator(self, scope: Scope) -> Any:
         """Keep the constants so far: nanoGPT's configurator takes `--name=value` for each of them."""

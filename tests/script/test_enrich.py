@@ -422,6 +422,20 @@ def test_hydra_composes_classes_of_its_store(folder: Path) -> None:
     assert read(folder, "python t.py", {}).defaults() == {"optim": "adam", "optim.lr": 1e-3, "epochs": 3}
 
 
+def test_omegaconf_merges_files_and_the_command_line(folder: Path) -> None:
+    script = """
+        from omegaconf import OmegaConf
+        def main():
+            conf = OmegaConf.merge(OmegaConf.load("conf/base.yaml"), OmegaConf.from_cli())
+            train(conf)
+        main()
+    """
+    files = {"t.py": script, "conf/base.yaml": "lr: 0.1\nmodel:\n  width: 8\n"}
+    command = read(folder, "python t.py model.width=16", files)
+    assert (command.level, shown(command)) == ("source", {"model.width": ("int", 16), "lr": ("float", 0.1)})
+    assert command.rendered({"lr": 0.5}).text == "python t.py model.width=16 lr=0.5"
+
+
 def test_lightning_reads_its_classes_and_its_file(folder: Path) -> None:
     files = {
         "cli.py": """
