@@ -70,6 +70,12 @@ class EventFolders:
         self._decided.add(str(path))
         self.prefix(path.parent)
 
+    def covers(self, path: Path) -> bool:
+        """Return whether a file is an event file below the folders, not by way of a link out of them."""
+        real = path.resolve()
+        roots = [each.resolve() for each in (self.run_folder, *self.folders)]
+        return MARK in real.name and any(real.is_relative_to(root) for root in roots)
+
     def prefix(self, folder: Path) -> str:
         """Return the prefix of names for the files of a folder."""
         root = next((each for each in (self.run_folder, *self.folders) if folder.is_relative_to(each)), folder)

@@ -189,6 +189,8 @@ class Sources:
             try:
                 if "file" in decision:
                     path = Path(decision["file"])
+                    if not self._events.covers(path):  # the script can write this memory, too
+                        continue
                     self._event_file(path, decision["rank"], decision["prefix"])
                     self._events.note(path)
                 elif "printed" in decision:

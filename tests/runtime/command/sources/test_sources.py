@@ -135,6 +135,18 @@ def test_a_file_of_an_ended_process_is_the_runs_unless_another_run_has_it(folder
     assert curves(rest(sources)) == {("metric 0", None): [(1, 1)]}
 
 
+def test_a_reader_follows_no_file_outside_the_runs_folders_whatever_its_memory_says(
+    folder: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other" / name(1)
+    other.parent.mkdir()
+    other.write_bytes(record("secret", 1, 1))
+    (folder / name(2)).symlink_to(other)
+    told = [{"file": str(path), "rank": None, "prefix": ""} for path in (other, folder / name(2), folder / ".." / "x")]
+    (folder / "sources.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told))
+    assert not curves(rest(Sources(folder, since=NOW)))
+
+
 def test_folders_of_event_files_tell_equal_tags_apart(folder: Path) -> None:
     for inner, tag in [("", "loss"), ("validation", "loss"), ("Acc_a", "Acc"), ("1700000000.25", "hparam/best")]:
         (folder / "board" / inner).mkdir(parents=True, exist_ok=True)
