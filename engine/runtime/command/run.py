@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -367,14 +368,13 @@ class CommandProgress(ProgressWriter):
             self.execution_time_s = (self.process.ended_at or time.monotonic()) - self.zero
         if not self.seen:
             self._see(0, self.process.log_name, self.process.pid)
-        exits = {
-            each.rank: each.code
-            for each in rank_exits(tail(self.process.logs / f"{self.process.log_name}.log", 40_000))
-        }
+        listed = rank_exits(tail(self.process.logs / f"{self.process.log_name}.log", 40_000))
+        exits, root = {each.rank: each.code for each in listed}, listed[0].rank if listed else 0
         for each in self.seen.values():
             is_first = each.pid == self.process.pid
             each.exit_code = code if is_first or code == 0 else exits.get(each.rank, self.process.orphans.get(each.pid))
-            each.state = "ended" if each.exit_code is None else "failed" if each.exit_code else "done"
+            was_ended = each.exit_code is None or (each.exit_code == -signal.SIGTERM and each.rank != root)
+            each.state = "ended" if was_ended else "failed" if each.exit_code else "done"
 
 
 def _json_value(value: object) -> object:

@@ -188,7 +188,7 @@ def test_each_rank_of_torchrun_has_its_log_its_points_and_its_exit(lab: Lab, mor
     assert {each.rank: each.values for each in series} == {0: [0, 1, 2], 1: [1, 2, 3]}
     ranks = lab.store.read.details.ranks(run.id)
     assert [(row.role, row.state, row.exit_code) for row in ranks][1] == ("rank 1", "failed", 1)
-    assert ranks[0].role == "rank 0"
+    assert (ranks[0].role, ranks[0].state) == ("rank 0", "ended")
     assert "step 2 loss 2" in lab.log(run.id, "rank 0")
 
 
