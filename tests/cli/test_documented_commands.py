@@ -67,13 +67,14 @@ def test_a_wrong_command_is_told_from_a_right_one() -> None:
     assert all(map(complaint, ("users role mo viewer", "no-such-command", "queue --no-such-option")))
 
 
+_OWN = "tests/runtime/command and tests/cli/test_scripts.py, as it needs a script"
 ELSEWHERE = {
     "doctor": "tests/doctor",
     "--help": "nothing to carry out",
     "run hogwild --preset quick": "tests/cli/test_real_runs.py, as its ranks train",
     "run hogwild --on gpu-cluster": "tests/cluster, as it needs a cluster",
-    "run --folder ~/project -- torchrun --nproc-per-node 2 train.py --lr 0.1": "tests/runtime/command, as it needs a script",
-    "sweep --folder ~/project --over lr=0.1,0.01 --seeds 3 -- python train.py --lr 0.1": "tests/cli, as it needs a script",
+    "run --folder ~/project -- torchrun --nproc-per-node 2 train.py --lr 0.1": _OWN,
+    "sweep --folder ~/project --over lr=0.1,0.01 --seeds 3 -- python train.py --lr 0.1": _OWN,
     "remeasure --sweep 3": "tests/cli/test_remeasure.py, as it needs disturbed runs",
     "notify add team": "tests/cli/test_notify.py, as it needs a channel",
 }
