@@ -37,7 +37,7 @@ PAGE_GUIDES = {
 }
 """The page of documentation about each page of the console."""
 WORDS = {
-    "own-script": "my own training script command torchrun accelerate uv hydra tensorboard trackio paste recipe",
+    "own-script": "my own training script command torchrun accelerate uv hydra trackio paste recipe",
     "api": "script program own automate curl client token launch from python wandb",
     "cluster": "slurm nodes multi-node sbatch ssh own script",
     "signing-in": "password login log in account user sso oidc google forgot",

@@ -76,18 +76,17 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
     titles = {page: TITLES[page] for section in pages.values() for page in section} | LINKED
     if not words:
         yield from (_run_item("Recent runs", run) for run in reader.runs.find(archived=False, limit=RECENT))
-    yield from _best(
-        words,
+    known = [
         (
-            (
-                f"{title} {ALSO.get(page, '')}",
-                PaletteItem("Pages", title, "", at("/" if page == "home" else f"/{page}")),
-            )
-            for page, title in titles.items()
-        ),
-    )
+            f"{title} {ALSO.get(page, '')}",
+            PaletteItem("Pages", title, "", at("/" if page == "home" else f"/{page}")),
+        )
+        for page, title in titles.items()
+    ]
+    yield from (meant := _with_all(words, known))
     if not words:
         return
+    partly = [] if meant else _with_most(words, known)
     is_number = any(word.isdigit() for word in words)
     runs = [_run_item("Runs", run) for run in _runs(words, reader)]
     yield from runs if is_number else ()  # else a sweep's name is in those of its runs, and the sweep is meant
@@ -103,14 +102,15 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
     ][:MOST_OTHERS]
     yield from () if is_number else runs
     if standing.may("launch"):
-        forms = (
+        forms = [
             (
                 f"launch {each.title} {each.name} {each.tagline}",
                 PaletteItem("Experiments", f"Launch {each.title}", each.tagline, at(f"/launch?experiment={each.name}")),
             )
             for each in experiments()
-        )
-        yield from _best(words, forms)[:MOST_OTHERS]
+        ]
+        yield from (exact := _with_all(words, forms)[:MOST_OTHERS])
+        partly += [] if exact else _with_most(words, forms)[:MOST_OTHERS]
     yield from [
         PaletteItem(
             "Saved views", view.name, f"{TITLES.get(view.page, '')} · {view.owner}", at(f"/{view.page}?{view.query}")
@@ -121,6 +121,7 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
     yield from [
         PaletteItem("Glossary", term, meaning, f"#term={quote(term)}") for term, meaning in _terms(words).items()
     ][:MOST_OTHERS]
+    yield from () if is_number else partly
     yield from [
         PaletteItem("Help", ": ".join(filter(None, (part.title, part.heading))), beginning(part), part.address)
         for part in search(words)
@@ -134,12 +135,17 @@ def _terms(words: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _best(words: Sequence[str], items: Iterable[tuple[str, PaletteItem]]) -> list[PaletteItem]:
-    """Return the items whose texts have all words; if there are none, those that have most of them, best first."""
+def _with_all(words: Sequence[str], items: Iterable[tuple[str, PaletteItem]]) -> list[PaletteItem]:
+    """Return the items whose texts have all words."""
     sought = telling(words)
-    counts = [(count_of(sought, text), item) for text, item in items]
-    full = [item for count, item in counts if count == len(sought)]
-    return full or [item for count, item in sorted(counts, key=lambda each: -each[0]) if is_most(count, sought)]
+    return [item for text, item in items if count_of(sought, text) == len(sought)]
+
+
+def _with_most(words: Sequence[str], items: Iterable[tuple[str, PaletteItem]]) -> list[PaletteItem]:
+    """Return the items whose texts have most of the words, best first."""
+    sought = telling(words)
+    counts = sorted(((count_of(sought, text), item) for text, item in items), key=lambda each: -each[0])
+    return [item for count, item in counts if is_most(count, sought)]
 
 
 def _has_all(words: Sequence[str], text: str) -> bool:

@@ -44,6 +44,7 @@ def test_without_words_it_offers_the_newest_runs_and_every_page(lab: Lab) -> Non
 def test_runs_are_found_by_id_name_experiment_and_owner(lab: Lab, store: Store) -> None:
     store.annotations.rename(lab["finished"], "Does momentum help?", by="Ada")
     address = f"/run?run={lab['finished']}"
+    assert next(iter(items(f"run {lab['finished']}"))) == "Runs", "before the page of this name"
     for words in (f"run {lab['finished']}", f"#{lab['finished']}", "momentum", "does HELP", "hogwild! momentum"):
         assert next(iter(items(words)["Runs"].values())) == address, words
     assert len(items("grace")["Runs"]) == 4
@@ -171,6 +172,7 @@ def test_guide_leads_to_the_guide_of_each_experiment_and_partial_matches_follow_
     guides = {f"/docs?page=experiments/{one.name}" for one in experiments()}
     assert guides == set(items("guide")["Help"].values())
     assert list(items("hogwild guide")["Help"].values()) == ["/docs?page=experiments/hogwild"]
+    assert list(items("run 1")) == ["Help"], "a number is of runs, whose search comes first"
     assert items("hogwild nonsense")["Experiments"] == {"Launch Hogwild!": "/launch?experiment=hogwild"}
 
 
