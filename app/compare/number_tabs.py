@@ -28,7 +28,9 @@ from engine.analysis.run_values import Value, field_names, is_timed, label, numb
 from engine.analysis.run_values import names as number_names
 from engine.config_values import field_title, value_in_words
 from engine.filter.tree import metric_written
+from engine.home import Home
 from engine.registry import known_experiment
+from engine.runtime.command.snapshot import code_of
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 from engine.transfer.tables import Table
@@ -279,12 +281,40 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
         signs = " A dash (–): the run has no such setting; none: it is empty." if shown else ""
         st.caption(f"{said}{'' if same or not equal else ', and hidden'}.{signs}")
         page_capture.words([f"{title}: {said}."])
+    code_differences(found.runs)
     return replace(view, same=same)
+
+
+MOST_CODES = 12
+"""Runs of commands whose code is compared."""
+
+
+def code_differences(runs: Sequence[RunRow]) -> None:
+    """Show in which lines the code of runs of commands differs, against the first of them; nothing for other runs."""
+    of_commands = [run for run in runs if run.command_id is not None]
+    held: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    for run in of_commands[:MOST_CODES]:
+        if texts := code_of(Home.find().run_folder(run.id)):
+            held.setdefault(tuple(sorted(texts.items())), []).append(run.id)
+    if sum(map(len, held.values())) < 2:
+        return
+    st.header("Code", anchor=False)
+    (first, ids), *others = held.items()
+    if not others:
+        st.caption("The recorded code of these runs is the same.")
+    for code, own in others:
+        files, text = apart.code_difference(dict(first), dict(code))
+        named = f"{'Run' if len(own) == 1 else 'Runs'} {', '.join(map(str, own))} against run {ids[0]}"
+        with st.expander(as_text(f"{named}: {', '.join(files[:MOST_NAMED])}{' …' if len(files) > MOST_NAMED else ''}")):
+            st.code(text, language="diff", height=400 if text.count("\n") > 20 else "content")
+        page_capture.words([f"Code, {named}: {', '.join(files[:MOST_NAMED])}."])
+    if len(of_commands) > MOST_CODES:
+        st.caption(f"The code of the first {MOST_CODES} runs is compared.")
 
 
 def _environment(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return an environment without its boot, and with the cores that other programs took in words."""
-    told = {name: held for name, held in found.items() if name != "boot_id"}
+    told = {name: held for name, held in found.items() if name not in ("boot_id", "command")}  # Config tells the words
     if OTHER_PROGRAMS in told:
         told[OTHER_PROGRAMS] = programs_in_words(told[OTHER_PROGRAMS])
     return told

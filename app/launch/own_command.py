@@ -106,9 +106,15 @@ def take(wish: CommandWish) -> tuple[str, ...]:
         except EngineError as error:
             sentences.append(f"Link setting '{name[:80]}' ignored. {error}")
     _set_values(own, changes)
-    if wish.sweep in own.definition.config.model_fields:
-        values = own.command.defaults() | changes
-        sweep_form.start(own.definition, {wish.sweep: usual_values(own.definition.config, wish.sweep, values)})
+    fields, values = own.definition.config.model_fields, own.command.defaults() | changes
+    over = {
+        name: text or usual_values(own.definition.config, name, values)
+        for name, text in wish.sweep.items()
+        if name in fields
+    }
+    if over:
+        sweep_form.start(own.definition, over, draws=wish.draws)
+        sweep_form.resize(own.definition, wish.seeds, is_timed="timing" in wish.purposes)
     return tuple(sentences)
 
 

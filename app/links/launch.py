@@ -123,8 +123,11 @@ class CommandWish:
     """The run whose command and settings it takes."""
     settings: Mapping[str, str | None] = field(default_factory=dict)
     """Values by setting, as texts."""
-    sweep: str = ""
-    """The setting of a sweep, whose form is then open."""
+    sweep: Mapping[str, str] = field(default_factory=dict)
+    """The settings of a sweep, as in `Wish`."""
+    seeds: int = 1
+    purposes: tuple[str, ...] = ()
+    draws: int = 0
     target: str | None = None
     nodes: int = 1
 
@@ -144,7 +147,10 @@ def read_command_link(query: Mapping[str, Sequence[str]]) -> CommandWish | None:
         one.get("recipe", ""),
         int(clone) if is_run_id(clone) else None,
         {name.strip(): None if value == "none" else value for name, found, value in pairs if found},
-        one.get("sweep", ""),
+        {name: text for name, _, text in (each.partition(SEPARATOR) for each in query.get("sweep", ())[:MOST_VARIED])},
+        _count(one.get("seeds"), 1),
+        tuple(one.get("as", "").split(",")),
+        _count(one.get("draws"), 0),
         "" if clone and "on" not in one else one.get("on"),
         max(1, int(nodes)) if is_run_id(nodes) else 1,
     )
@@ -210,8 +216,12 @@ def sweep_query(sweep: Sweep, run: RunRow) -> dict[str, str | list[str]]:
     first = {SEED: sweep.seeds[0]} if sweep.seeds else {}
     texts = sweep.draw.over if sweep.draw else {name: _typed(sweep.grid[name]) for name in sweep.fields}
     purposes = [*(["timing"] if sweep.timing else []), *(["equal-work"] if sweep.equal_work else [])]
+    if run.command_id is not None:
+        shared: dict[str, str | list[str]] = {"clone": str(run.id)}
+    else:
+        shared = _of_run(run, {**run.config, **first, **sweep.equal_work})
     return (
-        _of_run(run, {**run.config, **first, **sweep.equal_work})
+        shared
         | {"sweep": [f"{name}{SEPARATOR}{text}" for name, text in texts.items()]}
         | ({} if sweep.timing else {"seeds": str(len(sweep.seeds) or 1)})
         | ({"as": ",".join(purposes)} if purposes else {})

@@ -77,7 +77,11 @@ def clone(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     """Show the button that opens the launch form with the settings of a sweep, also of someone else's."""
     words = "Open the launch form with the settings of this sweep."
     control = current_user.control("launch sweep", help=words)
-    if experiment_of(sweep) and runs and st.button("Clone", key=f"clone-sweep-{sweep.id}", **control):
+    if (
+        (experiment_of(sweep) or sweep.command)
+        and runs
+        and st.button("Clone", key=f"clone-sweep-{sweep.id}", **control)
+    ):
         st.switch_page(widgets.PAGES["launch"], query_params=sweep_query(sweep, runs[0]))
 
 

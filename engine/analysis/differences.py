@@ -1,5 +1,6 @@
 """Differences of runs in config or environment; equal fields are counted, not listed. Torch-free."""
 
+import difflib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -122,3 +123,22 @@ def _few(words: Sequence[str], comma: str) -> str:
     """Return the first of some words, and how many more there are."""
     more = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
     return comma.join(words[:MOST_NAMED]) + more
+
+
+# ---- The code of runs of a lab's own commands ------------------------------------------------------------------------
+
+MOST_LINES = 2_000
+"""Lines of a file that are compared, and lines of a difference."""
+
+
+def code_difference(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[list[str], str]:
+    """Return the files that differ between two copies of code, each the texts by path, and their difference."""
+    changed = [path for path in dict.fromkeys([*before, *after]) if before.get(path) != after.get(path)]
+    lines: list[str] = []
+    for path in changed:
+        old, new = (each.get(path, "").splitlines()[:MOST_LINES] for each in (before, after))
+        was, now = (path if path in each else "(no file)" for each in (before, after))
+        lines += difflib.unified_diff(old, new, was, now, lineterm="")
+        if len(lines) > MOST_LINES:
+            return changed, "\n".join([*lines[:MOST_LINES], "…"])
+    return changed, "\n".join(lines)

@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.launch import own_command
-from app.links.launch import clone_query, command_query
+from app.links.launch import clone_query, command_query, sweep_query
 from app.ui import current_user
 from engine.access.rules import Program
 from engine.errors import UnknownName
@@ -121,6 +121,10 @@ def test_a_sweep_of_a_command_gives_the_seeds_to_the_setting_that_was_found(
     test.button(key="launch").click().run()
     with Reader.open(home) as reader:
         runs = [reader.runs.one(run_id) for run_id in range(1, 7)]
+        query = sweep_query(reader.sweeps.one(1), reader.sweeps.runs(1)[0])
+    again = opened("launch", query)
+    assert again.text_input(key="sweep.values.train.py.lr").value == "0.1, 0.2, 0.4"
+    assert "6 runs" in all_words(again)
     words = [rendered(run.command, run.config).text for run in runs if run.command]
     assert words == [
         f"python train.py --lr {lr} --random-seed {seed}".replace(" --random-seed 0", "")

@@ -1,6 +1,7 @@
 """The page of a run of a lab's own command: what ran, where, with which code, and the metric that ranks its runs."""
 
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -8,7 +9,7 @@ from app.run.own_command import own_metrics, usually_low
 from engine.access.rules import Program
 from engine.home import Home
 from engine.recorder import Point
-from engine.runtime.command.snapshot import DIFF
+from engine.runtime.command.snapshot import CODE, DIFF
 from engine.script.command import read_command
 from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import RankRow
@@ -16,24 +17,22 @@ from tests.app.reading import all_words, give_name, opened
 from tests.stand_in import worker
 
 ARGV = ["/opt/venv/bin/python", "train.py", "--lr", "0.5", "--name", "a b"]
-CODE = {"folder": "/data/project", "commit": "0123456789abcdef", "branch": "main", "is_changed": True}
+VERSION = {"folder": "/data/project", "commit": "0123456789abcdef", "branch": "main", "is_changed": True}
 ABOUT = {
     "python": "3.12.3",
     "packages": {"torch": "2.5.1"},
     "interpreter": ARGV[0],
     "command": {"argv": ARGV, "folder": "/data/project", "environment": []},
-    "code": CODE,
+    "code": VERSION,
 }
 
 
-@pytest.fixture
-def finished(home: Home) -> int:
-    """Return a finished run of a command with curves and changed code."""
+def finish(home: Home, lr: float, code: str) -> int:
+    """Add a finished run of a command with curves, changes since its commit, and a copy of its code; return its id."""
     command = read_command("python train.py --lr 0.1 --name 'a b'", "/data/project", ARGV[0])
     with Store.open(home) as store:
-        launch = Launch(
-            "train.py", {"lr": 0.5, "name": "a b"}, Program("ada"), demand=Demand(1, 0, 1, 1), command=command
-        )
+        config = {"lr": lr, "name": "a b"}
+        launch = Launch("train.py", config, Program("ada"), demand=Demand(1, 0, 1, 1), command=command)
         run_id = store.runs.add(launch)
         store.claims.claim(run_id, worker(), [])
         store.worker.begin(run_id, worker(), ABOUT)
@@ -44,7 +43,16 @@ def finished(home: Home) -> int:
     folder: Path = home.run_folder(run_id)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DIFF).write_text("-lr = 0.1\n+lr = 0.2\n")
+    with ZipFile(folder / CODE, "w") as archive:
+        archive.writestr("train.py", code)
+        archive.writestr("net.py", "layers = 2\n")
     return run_id
+
+
+@pytest.fixture
+def finished(home: Home) -> int:
+    """Return a finished run of a command."""
+    return finish(home, 0.5, "steps = 1\n")
 
 
 def test_the_page_shows_what_ran_where_with_which_interpreter_and_code(home: Home, finished: int) -> None:
@@ -81,3 +89,13 @@ def test_metrics_that_usually_rank_runs_come_first(home: Home, finished: int) ->
         assert own_metrics(reader.runs.entry(finished)) == ["val/accuracy", "train/loss"]
     assert usually_low("val loss")
     assert not usually_low("val/accuracy")
+
+
+def test_compare_shows_in_which_lines_the_code_of_runs_differs(home: Home, finished: int) -> None:
+    same, other = finish(home, 0.5, "steps = 1\n"), finish(home, 0.5, "steps = 2\n")
+    test = opened("compare", {"runs": f"{finished},{same}", "tab": "differences"})
+    assert "The recorded code of these runs is the same." in all_words(test)
+    test = opened("compare", {"runs": f"{finished},{same},{other}", "tab": "differences"})
+    assert "--- train.py\n+++ train.py\n@@ -1 +1 @@\n-steps = 1\n+steps = 2" in [each.value for each in test.code]
+    labels = [each.label.replace("\\", "") for each in test.expander]
+    assert f"Run {other} against run {finished}: train.py" in labels

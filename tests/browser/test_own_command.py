@@ -1,0 +1,64 @@
+"""A command of one's own by hand: paste it, sweep it, watch it, cancel one run, compare the rest."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from engine.access import command_link
+from engine.store import Reader
+from tests.browser.conftest import Console
+from tests.browser.places import settle
+from tests.browser.replay import launch_shown_sweep
+from tests.browser.test_way_of_a_run import drawn
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.browser
+SCRIPT = """
+import argparse, itertools, time
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.01, help="Step size.")
+args = parser.parse_args()
+for step in itertools.count():
+    print(f"step {step}: loss {1 / (1 + args.lr * step):.4f}", flush=True)
+    if step == 20 and args.lr < 0.4:
+        break
+    time.sleep(0.02 if step < 20 else 0.5)
+"""
+
+
+def test_a_pasted_command_is_swept_and_watched_one_run_cancelled_and_the_rest_compared(
+    console: Console, page: Page, tmp_path: Path
+) -> None:
+    folder = tmp_path / "my project"
+    folder.mkdir()
+    (folder / "train.py").write_text(SCRIPT)
+    page.goto(str(command_link.current(console.home)))
+    page.goto(f"{console.address}/launch?command=")
+    page.get_by_role("textbox", name="Folder").fill(str(folder))
+    page.get_by_role("textbox", name="Folder").press("Tab")
+    settle(page)
+    page.get_by_role("textbox", name="Command", exact=True).focus()
+    page.keyboard.insert_text(f"$ {sys._base_executable} train.py \\\n  --lr 0.1")  # type: ignore[attr-defined]
+    expect(page.get_by_text("1 setting, read from the script's source")).to_be_visible()
+    page.get_by_text("Run a sweep", exact=True).click()
+    page.get_by_role("textbox", name="Values of lr").fill("0.4, 0.1, 0.2")
+    assert launch_shown_sweep(page, 3) == 1
+
+    page.goto(f"{console.address}/run?run=1")
+    drawn(page, "loss")
+    expect(page.get_by_text(f"In {folder}")).to_be_visible()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("button", name="Cancel run").click()
+    expect(page.get_by_text("cancelled", exact=True)).to_be_visible()
+    wait_until(lambda: statuses(console) == ["cancelled", "finished", "finished"], "the other runs have finished")
+
+    page.goto(f"{console.address}/compare?runs=2,3")
+    expect(page.get_by_role("link", name="2: lr 0.1, seed 0")).to_be_visible()
+    expect(page.locator("[aria-label='loss by step, 2 runs'] .scatterlayer .trace")).to_have_count(2)
+
+
+def statuses(console: Console) -> list[str]:
+    with Reader.open(console.home) as reader:
+        return [run.status for run in reader.sweeps.runs(1)]
