@@ -12,6 +12,7 @@ from app.actions.submit import NODES, TARGET
 from app.core.assets import at
 from app.launch import own_command, sweep_form
 from app.launch.message_flow import scene
+from app.launch.recipe_form import recipe_in_words
 from app.links.launch import ASKED, CommandWish, Wish, changes_of, read_command_link, read_link
 from app.ui import components, config_form
 from app.ui.config_form import label_of
@@ -178,7 +179,7 @@ def _recipes(chosen: str) -> None:
         key=_RECIPE,
         index=None,
         format_func=lambda name: f":material/receipt_long: {as_text(found[name].title)}",
-        captions=[as_text(own_command.recipe_in_words(each)) for each in found.values()],
+        captions=[as_text(recipe_in_words(each)) for each in found.values()],
         on_change=_recipe_changed,
     )
 

@@ -7,17 +7,17 @@ commands: what a script holds is theirs.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 
 from app.core.assets import at
 from app.launch import sweep_form
+from app.launch.recipe_form import about_recipe, save_form
 from app.launch.sweep_form import LaunchForm
 from app.links.launch import CommandWish, command_query
-from app.ui import components, config_form, current_user, store_access
+from app.ui import components, config_form, current_user
 from app.ui.config_form import Problems
 from app.ui.documentation import pages
 from app.ui.html import as_text, link
@@ -30,7 +30,6 @@ from engine.script.enrich import enriched
 from engine.script.environments import PythonInterpreter, interpreter_at, interpreters, on_path
 from engine.script.probe import LIMIT_S, probed
 from engine.script.settings import definition_of
-from engine.store import Store
 from engine.store.records import Run
 from engine.store.scripts import Recipe
 from engine.system.confinement import CONFINEMENT_WORDS, machine_confinement
@@ -229,13 +228,16 @@ def form() -> LaunchForm | None:
     _pasted()
     if (own := read()) is None:
         return None
-    if own.given:
-        _source(own.given)
+    if own.given and own.given.cloned is not None:
+        st.caption(f"Command and settings of [run {own.given.cloned}]({at(f'/run?run={own.given.cloned}')}).")
+    if own.given and own.given.recipe and about_recipe(own.given.recipe):
+        leave_recipe()
+        st.rerun()
     config, values, problems = _settings(own)
     checked = config.model_dump(mode="json") if config else dict(values)
     if config:
         _as_it_runs(own, checked)
-        _save(own, checked)
+        save_form(own.command, checked, own.given.recipe if own.given else "")
     given = own.given if own.given and own.command is own.given.command else None
     base = own.command.defaults() | (dict(given.changes) if given else {})
     query = command_query(own.command, checked, base, given.recipe if given else "", given.cloned if given else None)
@@ -504,9 +506,6 @@ def _reach() -> str:
     return f"{sandbox}: {CONFINEMENT_WORDS[level]}."
 
 
-# ---- Recipes: the command with its settings, for the lab ------------------------------------------------------------
-
-
 def recipe_chosen() -> str:
     """Return the recipe whose command the form has, "" if it has none."""
     own = read()
@@ -517,88 +516,6 @@ def leave_recipe() -> None:
     """Keep the text of a recipe's command as the person's own."""
     st.session_state.pop(_GIVEN, None)
     st.session_state.pop(_READ, None)
-
-
-def recipe_in_words(recipe: Recipe) -> str:
-    """Return what a recipe is, for the list."""
-    return f"Version {recipe.version}{': ' if recipe.description else ''}{recipe.description.partition('. ')[0][:80]}"
-
-
-def _source(given: Given) -> None:
-    """Say which run or recipe the command is from; a recipe can be hidden from the list."""
-    if given.cloned is not None:
-        st.caption(f"Command and settings of [run {given.cloned}]({at(f'/run?run={given.cloned}')}).")
-    if not given.recipe:
-        return
-    with reading() as reader:
-        recipe = reader.recipes.one(given.recipe)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        about = f"Recipe {recipe.name}, version {recipe.version}, saved by {recipe.created_by}. {recipe.description}"
-        st.caption(as_text(about), width="stretch")
-        allowed = current_user.control(
-            *("hide recipe", [recipe.created_by]),
-            what=f"Recipe {recipe.name}",
-            help="Takes it from this list. Its runs stay, and it can be shown again on the command line.",
-        )
-        if st.button("Hide", key="own.hide", **allowed) and _hidden(recipe.name):
-            leave_recipe()
-            st.rerun()
-
-
-def _hidden(name: str) -> bool:
-    def hide(store: Store) -> bool:
-        store.recipes.hide(name, by=current_user.whoever())
-        return True
-
-    return bool(store_access.command(hide))
-
-
-def _save(own: Own, values: Mapping[str, Any]) -> None:
-    """Show the button that saves the command with its settings for the lab."""
-    refusal = current_user.why_not("launch") or current_user.why_no_commands()
-    with st.popover("Save as recipe", icon=":material/receipt_long:", **current_user.off(refusal)):
-        st.caption(
-            "Everyone in this lab finds a recipe in the list. Saving under the same name makes the next version."
-        )
-        recipe = own.given.recipe if own.given else ""
-        name = st.text_input("Name", value=recipe or Path(own.command.name).stem, key=f"own.recipe.{own.command.name}")
-        description = st.text_area("Description", key="own.recipe.description", height=70, max_chars=2_000)
-        ranked, direction = st.columns(2)
-        metric = ranked.text_input(
-            "Ranking metric",
-            value=own.command.result,
-            key=f"own.recipe.metric.{own.command.name}",
-            placeholder="e.g. val/accuracy",
-            help="The recorded metric by which its runs are ranked.",
-        )
-        options: list[Literal["max", "min"]] = ["max", "min"]
-        better = direction.segmented_control(
-            "Better is", options, default=own.command.better or "max", key="own.recipe.better", required=True
-        )
-        if st.button("Save recipe", type="primary", key="own.recipe.save"):
-            kept = replace(_with_defaults(own, values), result=metric.strip(), better=better if metric.strip() else "")
-            _keep(name.strip(), kept, description)
-
-
-def _keep(name: str, kept: Command, description: str) -> None:
-    """Save a command as a recipe under the person's name, and show its form."""
-    current_user.require_name(partial(_keep, name, kept, description))
-
-    def save(store: Store) -> int:
-        return store.recipes.save(name, kept, by=current_user.whoever(), description=description)
-
-    if version := store_access.command(save):
-        st.toast(as_text(f"Saved as version {version} of recipe {name}."))
-        st.query_params.from_dict({"recipe": name})
-        st.rerun()
-
-
-def _with_defaults(own: Own, values: Mapping[str, Any]) -> Command:
-    """Return the command with the form's values as its own."""
-    if all(each.is_default(values[each.name]) for each in own.command.fields):
-        return own.command
-    found = own.command.rendered(values)
-    return enriched(read_command(found.text, own.command.folder, own.command.python))
 
 
 def empty() -> None:

@@ -1,5 +1,6 @@
 """The launch form of a person's own command: pasted, read without executing anything, changed, launched, saved."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,20 @@ def test_a_sweep_of_a_command_gives_the_seeds_to_the_setting_that_was_found(
         for seed in (0, 1)
         for lr in (0.1, 0.2, 0.4)
     ]
+
+
+@pytest.mark.processes
+def test_a_script_that_is_asked_tells_what_its_source_does_not_and_changed_values_stay(
+    project: Path, home: Home
+) -> None:
+    (project / "train.py").write_text(SCRIPT.replace('"--epochs"', '"--" + input.__name__.replace("input", "epochs")'))
+    test = paste(f"{sys._base_executable} train.py --lr 0.1", project)  # type: ignore[attr-defined]
+    assert "1 option of train.py is known only when the script runs" in all_words(test)
+    test.number_input(key="form.train.py.lr").set_value(0.7).run()
+    test.button(key="own.probe").click().run()
+    assert "read from the script's parser, in a probe that stopped there" in all_words(test)
+    assert test.number_input(key="form.train.py.epochs").value == 3
+    assert test.number_input(key="form.train.py.lr").value == 0.7
 
 
 def test_a_link_and_a_clone_fill_the_form_again(project: Path, home: Home) -> None:
