@@ -38,7 +38,7 @@ def finish(home: Home, lr: float, code: str) -> int:
         store.worker.begin(run_id, worker(), ABOUT)
         store.worker.add_ranks(run_id, [RankRow(0, "script", 4000, "cpu", "running", 1, None, None)])
         store.worker.mark_running(run_id, 0.1)
-        store.worker.write(run_id, [], [Point(name, 0.5, 1, 1.0) for name in ("train/loss", "val/accuracy")])
+        store.worker.write(run_id, [], [Point(name, 1, 0.5, 1.0) for name in ("train/loss", "val/accuracy")])
         store.claims.end(run_id, "finished", "Completed successfully", execution_time_s=2.0)
     folder: Path = home.run_folder(run_id)
     folder.mkdir(parents=True, exist_ok=True)
