@@ -120,10 +120,7 @@ def measured(
             showlegend=False,
         )
         single = [
-            (x, value, run_id)
-            for x, group in zip(xs, groups, strict=True)
-            if len(group.values) > 1
-            for run_id, value in group.values.items()
+            (x, value, run_id) for x, group in zip(xs, groups, strict=True) for run_id, value in group.values.items()
         ]
         figure.add_scatter(
             x=[x for x, _, _ in single],
@@ -138,18 +135,23 @@ def measured(
             showlegend=False,
         )
     if groups:
+        are_single = all(len(group.values) == 1 for group in groups)
+        first = [next(iter(group.values)) if are_single else len(group.values) for group in groups]
+        centre = "median" if by_median else "mean"
+        said = "%{y:,.4~r} {y unit}"
         figure.add_scatter(
             x=xs,
             y=[group.median if by_median else group.mean for group in groups],
             error_y=_median_bars(groups) if by_median else None,
-            customdata=[[len(group.values), group.low, group.high] for group in groups],
-            meta=None if by_median else {"like_y": [1, 2]},
+            customdata=[[each, group.low, group.high] for each, group in zip(first, groups, strict=True)],
+            meta=({} if by_median else {"like_y": [1, 2]}) | ({"runs": True} if are_single else {}) or None,
             name=title,
             mode="markers" if scattered else "lines+markers",
             marker={"symbol": symbol, "size": 8},
             hovertemplate=(
-                f"%{{y:,.4~r}} {{y unit}}, {'median' if by_median else 'mean'} of %{{customdata[0]}}"
-                f"<extra>{title}</extra>"
+                f"run %{{customdata[0]}}: {said}<extra>{title}</extra>"
+                if are_single
+                else f"{said}, {centre} of %{{customdata[0]}}<extra>{title}</extra>"
             ),
         )
 

@@ -53,6 +53,8 @@ from engine.transfer.tables import Table
 MOST_ACROSS = 12
 """With more columns than this, and more columns than rows, the matrix is transposed."""
 CAPTION = "Sweep runs"
+COUNTED = ("Runs counted", "Runs", "Ended early")
+"""Columns of a combination's runs, one on the page."""
 
 
 def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
@@ -244,11 +246,12 @@ def _table(found: Table, headings: Sequence[str], name: str, keys: int) -> str:
     rows = [
         [
             *(value_in_words(value) for value in row[:keys]),
-            row[keys],
-            *(number(value, unit=metric(name).unit) for value in row[keys + 1 :]),
+            f"{row[keys]} of {row[keys + 1]}{f', {row[keys + 2]}' if row[keys + 2] else ''}",
+            *(number(value, unit=metric(name).unit) for value in row[keys + len(COUNTED) :]),
         ]
         for row in found.rows
     ]
+    headings = [heading for heading in headings if heading not in COUNTED[1:]]
     return table(headings, rows, caption=f"{metric(name).label} of the sweep")
 
 
@@ -266,7 +269,7 @@ def _rows(
     headers = [
         *sweep.fields,
         *([RANK] if by_rank else []),
-        "Runs counted",
+        *COUNTED,
         *(f"{word} ({unit})" if unit else word for word in words),
     ]
     places: dict[object, int] = {value: place for place, value in enumerate(axis(sweep))} if lines else {}
@@ -285,11 +288,12 @@ def _rows(
     for key in in_order(sweep, by_key):
         group, own = by_key[key], cells.get(key[: len(sweep.fields)], [])
         known = {line.label: line.times_s for line in lines.get(key[1:], [])}
-        early = f", {ends}" if (ends := ends_in_words(own)) else ""
         rows.append(
             [
                 *(value if is_numeric([value]) else value_in_words(value) for value in key),
-                f"{len(group.values) if group else 0} of {len(own)}{early}",
+                len(group.values) if group else 0,
+                len(own),
+                ends_in_words(own),
                 *_spread(group, by_median=by_median),
                 *(known[label][places[key[0]]] if label in known else None for label in labels),
             ]

@@ -16,7 +16,7 @@ from app.charts.sweep_charts import chart
 from app.charts.sweep_data import EXECUTION, default_metric, groups_of, metric_choices, rank_groups_of, references
 from app.core import visitor
 from app.links.launch import sweep_query
-from app.sweep.chart import matrix, what_is_drawn
+from app.sweep.chart import COUNTED, _rows, matrix, what_is_drawn
 from app.ui.run_state import STATUS_SIGNS
 from engine.analysis.statistics.groups import Group
 from engine.config_values import read_values
@@ -279,7 +279,7 @@ def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Hom
     test.number_input(key="sweep.draws.hogwild").set_value(3).run()
     test.number_input(key="sweep.seeds.hogwild").set_value(2).run()
     test.number_input(key="sweep.stop.hogwild").set_value(4).run()
-    assert "6 runs: 3 samples of learning_rate from log:0.001..0.1 × 2 seeds." in said(test)
+    assert "6 runs: 3 samples of learning rate from log:0.001..0.1 × 2 seeds." in said(test)
     test.button(key="launch").click().run()
     assert not test.exception
     found = read(home)
@@ -703,3 +703,28 @@ def test_any_member_clones_a_sweep_into_the_form_with_its_settings(home: Home) -
     form = opened("launch", sweep_query(drawn, runs[0])).session_state
     assert (form["sweep.kind.pipeline"], form["sweep.draws.pipeline"]) == ("Random", 5)
     assert form["sweep.ranges.pipeline.learning_rate"] == "log:0.001..0.1"
+
+
+def test_each_run_is_a_point_of_the_chart_and_a_number_of_its_table(home: Home) -> None:
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]}, 2)
+    for run in runs[:3]:
+        sweeps.drive(home, run, "finished")
+    with Reader.open(home) as reader:
+        sweep, found = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
+    groups = groups_of(sweep, found, EXECUTION)
+    assert sorted(len(group.values) for group in groups) == [1, 2]
+    figure, _ = chart(groups, EXECUTION, sweep, "Splits")
+    (single,) = [trace for trace in figure.data if (trace.meta or {}).get("as") == "single runs"]
+    assert sorted(single.customdata) == [run.id for run in runs[:3]]
+    (alone,) = [group for group in groups if len(group.values) == 1]
+    figure, _ = chart([alone], EXECUTION, sweep, "Splits")
+    assert figure.data[-1].meta["runs"] and figure.data[-1].customdata[0][0] == next(iter(alone.values))
+    rows = _rows(sweep, found, groups, EXECUTION, {}, by_rank=False)
+    counted = [tuple(row[1:4]) for row in rows.rows]
+    assert rows.columns[1:4] == COUNTED and sorted(counted) == [(1, 2, ""), (2, 2, "")]
+
+
+def test_the_form_names_settings_by_their_labels(home: Home) -> None:
+    test = form()
+    test.selectbox(key="sweep.first.hogwild").set_value("learning_rate").run()
+    assert "(overrides learning rate in the form)" in said(test) and "learning_rate" not in said(test)
