@@ -9,6 +9,7 @@ import streamlit as st
 from app.actions.sweep_forecast import count_of
 from app.ui.config_form import help_of, label_of
 from app.ui.html import as_text
+from engine.analysis.run_values import lower_title
 from engine.config import Config
 from engine.config_values import read_values, usual_values, value_in_words
 from engine.errors import ConfigError, UnknownName
@@ -108,7 +109,7 @@ def fold(form: LaunchForm) -> Draft | None:
     for sentence in problems:
         st.markdown(f":red[{as_text(sentence)}]")
     if draft.plan:
-        st.caption(as_text(_summary(draft.plan, seeds, draw, timing)))
+        st.caption(as_text(_summary(found, draft.plan, seeds, draw, timing)))
         if said := lengths_in_words(found, draft.plan):
             st.caption(as_text(said))
     return draft
@@ -312,7 +313,7 @@ def _draft(
         return Draft(sweep), [str(error)]
 
 
-def _summary(planned: Plan, seeds: int, draw: Draw | None, timing: Timing | None) -> str:
+def _summary(found: Experiment, planned: Plan, seeds: int, draw: Draw | None, timing: Timing | None) -> str:
     """Return a summary of the sweep's runs."""
     if timing:
         cells = len(planned.cells) // seeds
@@ -322,10 +323,18 @@ def _summary(planned: Plan, seeds: int, draw: Draw | None, timing: Timing | None
         )
     fields = [field for field in planned.grid if field != SEED]
     if draw:
-        ranges = ", ".join(f"{field} from {text.strip()}" for field, text in draw.over.items())
+        ranges = ", ".join(f"{_named(found, field)} from {text.strip()}" for field, text in draw.over.items())
         return f"{count_of(planned)}: {draw.count} samples of {ranges} × {seeds} {'seed' if seeds == 1 else 'seeds'}."
-    over = " × ".join(f"{field} {', '.join(map(value_in_words, planned.grid[field]))}" for field in fields)
+    over = " × ".join(
+        f"{_named(found, field)} {', '.join(map(value_in_words, planned.grid[field]))}" for field in fields
+    )
     return (
         f"{count_of(planned)}: {over} × {seeds} {'seed' if seeds == 1 else 'seeds'} (overrides "
-        f"{' and '.join(fields)} in the form)."
+        f"{' and '.join(_named(found, field) for field in fields)} in the form)."
     )
+
+
+def _named(found: Experiment, field: str) -> str:
+    """Return a setting as it is labelled in the form, within a sentence."""
+    info = found.config.model_fields[field]
+    return info.title or lower_title(field)
