@@ -11,6 +11,7 @@ from app.core.assets import at
 from app.ui import current_user
 from app.ui.html import as_text, block, joined, link, quiet, when
 from app.ui.store_access import command
+from app.ui.widgets import PAGES
 from engine.store import Reader, RunRow, SavedView, Store
 from engine.store.access.authorization import what
 from engine.store.records import ENDED, Run
@@ -72,8 +73,10 @@ def marks_of(run: Run, baseline: Run | RunRow | None = None) -> None:
     would replace.
     """
     ids = [run.id]
-    words = "Star, baseline and archive. Edit name, tags and note under Notes."
+    words = "Star, baseline, archive; name, tags and note."
     with st.popover("Marks", **current_user.control("star", [run.owner], what=f"Run {run.id}", help=words)):
+        query = {"run": str(run.id), "section": "Notes"}
+        st.page_link(PAGES["run"], label="Name, tags and note", query_params=query)
         if run.starred_by:
             _button(run, "Unstar", lambda store, who: store.annotations.unstar(ids, by=who))
         else:

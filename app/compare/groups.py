@@ -9,7 +9,16 @@ from app.charts import curve_data
 from app.charts.curve_charts import GroupLine, group_line, possible
 from app.charts.curve_data import Within
 from app.compare.selection import fewest
-from engine.analysis.run_values import ABOUT, EXPERIMENT, SEEDING, TARGET, field, field_in_words, field_names
+from engine.analysis.run_values import (
+    ABOUT,
+    EXPERIMENT,
+    SEEDING,
+    TARGET,
+    field,
+    field_in_words,
+    field_names,
+    lower_title,
+)
 from engine.analysis.statistics.groups import FEWEST_IN_BAND, Spread
 from engine.analysis.statistics.intervals import FEWEST, LIMIT, Statistic
 from engine.registry import known_experiment
@@ -53,7 +62,7 @@ def groups_of(runs: Sequence[RunRow], fields: Sequence[str]) -> list[ComparedGro
             for value in key
         ],
     )
-    return [ComparedGroup(_name(fields, key), tuple(found[key])) for key in keys]
+    return [ComparedGroup(_name(fields, key, found[key][0]), tuple(found[key])) for key in keys]
 
 
 def usual_grouping(runs: Sequence[RunRow]) -> tuple[str, ...]:
@@ -84,10 +93,13 @@ def usual_grouping(runs: Sequence[RunRow]) -> tuple[str, ...]:
 
 
 def band_named(name: str, groups: Sequence[ComparedGroup], statistic: Statistic) -> str:
-    """Return the name of a band, and that it is the value range where all groups have too few runs for it."""
+    """Return the name of a band, and that it is the value range where groups have too few runs for it."""
     fewest = FEWEST[statistic] if name == "ci" else FEWEST_IN_BAND if name in ("sd", "se") else 0
-    most = max((len(group.runs) for group in groups), default=0)
-    return f"{BANDS[name]} (min to max: n < {fewest})" if 1 < most < fewest else BANDS[name]
+    sizes = {len(group.runs) for group in groups if len(group.runs) > 1}
+    if not any(size < fewest for size in sizes):
+        return BANDS[name]
+    where = ":" if max(sizes) < fewest else " where"
+    return f"{BANDS[name]} (min to max{where} n < {fewest})"
 
 
 def lines_of(
@@ -158,5 +170,9 @@ def missing_bands(groups: Sequence[ComparedGroup], spread: str) -> str:
     )
 
 
-def _name(fields: Sequence[str], key: Sequence[object]) -> str:
-    return ", ".join(map(field_in_words, fields, key))
+def _name(fields: Sequence[str], key: Sequence[object], run: RunRow) -> str:
+    """Return the values of the fields in words; a setting that the runs do not have has a dash."""
+    return ", ".join(
+        field_in_words(name, held) if name in run.config or name in ABOUT else f"{lower_title(name)} –"
+        for name, held in zip(fields, key, strict=True)
+    )

@@ -172,6 +172,8 @@ def notes(run: Run, reader: Reader) -> None:
     if not current_user.may("note", [run.owner]):
         _read_only_notes(run)
         return
+    if st.session_state.pop(f"saved-{run.id}", False):
+        st.toast("Name, tags and note saved.")
     name = st.text_input(
         "Name", value=run.name, key=f"name-{run.id}", placeholder="Optional: shown in lists next to the experiment"
     )
@@ -224,6 +226,7 @@ def _save(run: Run, tags: list[str], text: str, name: str) -> None:
         return True
 
     if command(change):
+        st.session_state[f"saved-{run.id}"] = True  # a message before the rerun would be lost
         st.rerun()
 
 

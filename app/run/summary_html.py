@@ -73,6 +73,8 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
     return cause_of(run) or "Ended without a recorded cause."
 
 
+MOST_OF_NOTE = 200
+"""Letters of a note that the overview shows; its hover and the section Notes have all."""
 MOST_BARS = 8
 """Number of ranks up to which each has its own bar; more have one for each kind of rank."""
 DISTURBED_NUMBER = "Other programs disturbed this run: the number depends on how its ranks ran at the same time."
@@ -178,6 +180,9 @@ def facts_of(
         pairs.append(("Imported from", origin.words))
     if run.tags:
         pairs.append(("Tags", ", ".join(run.tags)))
+    if run.note:
+        note = " ".join(run.note.split())
+        pairs.append(("Note", titled(note if len(note) <= MOST_OF_NOTE else f"{note[:MOST_OF_NOTE]}…", run.note)))
     return facts([*pairs, *_other_rule(run, origin)])
 
 

@@ -277,10 +277,12 @@ def _is_percentage(column: Column) -> bool:
 def _result_heading(results: Collection[Result]) -> dict[str, Any]:
     """Return the heading of the results, which sorts where all are of one metric."""
     metrics = {f"{each.metric}.{each.of}" for each in results}
+    labels = sorted({metric(each.metric).label for each in results})
+    several = f". Here of several metrics, so not to be sorted: {', '.join(labels)}" if len(metrics) > 1 else ""
     return {
         "kind": "number",
         "label": "Result",
-        "help": "Value by which its experiment ranks runs",
+        "help": f"Value by which its experiment ranks runs{several}",
         "sort": metrics.pop() if len(metrics) == 1 else None,
     }
 

@@ -215,7 +215,13 @@ def differing(rows: Sequence[TableRow]) -> list[str]:
         for one, fields in seen.items()
     }
     return [
-        _few([field_in_words(name, row.config.get(name)) for name in vary.get((row.parent, row.experiment), ())])
+        _few(
+            [
+                field_in_words(name, row.config[name])
+                for name in vary.get((row.parent, row.experiment), ())
+                if name in row.config
+            ]
+        )
         for row in rows
     ]
 

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from app.compare import session_state
+from app.compare.groups import band_named, groups_of
 from app.links.compare import ids_text
 from app.run.live_series import answer
 from engine.analysis.scaling.targets import time_text
@@ -14,8 +16,11 @@ from engine.recorder import Point
 from engine.store import Demand, Launch, RankRow, Store
 from engine.store.timestamps import now
 from engine.system.processes import me
+from engine.transfer.import_child import import_path
+from engine.transfer.tables import runs_table
 from tests.app.reading import html, opened, said
-from tests.app.runs.drawn_table import rows_of
+from tests.app.runs.drawn_table import rows_of, table_of
+from tests.transfer.readers.test_other_programs import mlruns
 
 AT = session_state._WIDGETS
 SINGLE, CURVE, NOISE = "hparam/accuracy", "val/accuracy", "aux/grad"
@@ -108,3 +113,50 @@ def test_the_headline_of_compare_is_of_the_metric_shown_and_not_of_speed(
 def test_times_in_one_sentence_have_one_unit() -> None:
     assert [time_text(time_s, beside=2.0) for time_s in (0.25, 2.0)] == ["0.25 s", "2 s"]
     assert [time_text(time_s, beside=0.5) for time_s in (0.25, 0.5)] == ["250 ms", "500 ms"]
+
+
+def test_a_note_is_confirmed_and_shown_and_marks_lead_to_it(home: Home, board: list[int]) -> None:
+    test = opened("run", {"run": str(board[0])})
+    test.session_state["person"] = "Ada"
+    (there,) = [each.proto for each in test.get("page_link") if each.proto.label == "Name, tags and note"]
+    assert there.query_string == f"run={board[0]}&section=Notes"
+    test = opened("run", {"run": str(board[0]), "section": "Notes"})
+    test.session_state["person"] = "Ada"
+    test.text_area(key=f"note-{board[0]}").set_value("Lower rates\nlearn slowly.").run()
+    test.button(key=f"save-{board[0]}").click().run()
+    assert [toast.value for toast in test.toast] == ["Name, tags and note saved."]
+    assert "Lower rates learn slowly." in html(opened("run", {"run": str(board[0])}))
+
+
+def test_a_missing_parameter_is_left_out_or_a_dash(home: Home, store: Store, board: list[int]) -> None:
+    foreign(store, {CURVE: 8}, batch=32)
+    other = foreign(store, {CURVE: 8}, batch=64)
+    rows = {row["key"]: row for row in rows_of(opened("runs"))}
+    assert rows[f"run-{other}"]["Settings that differ"] == "batch 64"
+    assert rows[f"run-{board[0]}"]["Settings that differ"] == "lr 0.1"
+    runs = store.read.runs.some([board[0], other])
+    assert [group.name for group in groups_of(runs, ["lr", "batch"])] == ["lr 0.1, batch –", "lr –, batch 64"]
+
+
+def test_results_of_several_metrics_are_named_and_not_sorted(home: Home, store: Store, board: list[int]) -> None:
+    foreign(store, {"zeta/score": 8}, "birds")
+    (head,) = [each for each in table_of(opened("runs"))["columns"] if each["label"] == "Result"]
+    assert head["sort"] is None and f"several metrics, so not to be sorted: {CURVE}, zeta/score" in head["help"]
+    cells = runs_table(store.read, store.read.runs.some(board[:1]))
+    assert dict(zip(cells.columns, cells.rows[0], strict=True))["result_metric"] == f"{CURVE}.last"
+
+
+def test_a_name_of_several_lines_is_found_as_it_is_shown(home: Home, tmp_path: Path) -> None:
+    folder = mlruns(tmp_path, experiment='"two\\nlines"')
+    about = folder / "42" / "0a1b2c" / "meta.yaml"
+    about.write_text(about.read_text().replace("'it''s a run'", '"first\\n  try"'))
+    with Store.open(home) as store:
+        (run_id,) = import_path(store, folder, by="Lin").ids
+        for text in ('name == "first try"', 'experiment == "two lines"'):
+            assert store.read.runs.ids_of(store.read.fields.filter(text)) == [run_id], text
+
+
+def test_a_band_that_some_groups_are_too_small_for_says_so(store: Store) -> None:
+    runs = store.read.runs.some([foreign(store, {CURVE: 2}, lr=lr) for lr in (0.1, 0.1, 0.1, 0.2, 0.2)])
+    assert band_named("sd", groups_of(runs, ["lr"]), "mean") == "± standard deviation (min to max where n < 3)"
+    assert band_named("sd", groups_of(runs[:4], ["lr"]), "mean") == "± standard deviation"

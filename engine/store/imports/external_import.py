@@ -71,8 +71,8 @@ def take_in(store: Store, runs: Sequence[ExternalRun], *, file: str, by: str) ->
             for run_id, run in zip(here.ids, runs, strict=True):
                 config = json.dumps(run.config)
                 texts = {
-                    "experiment": run.experiment,
-                    "name": without_hidden(run.name),
+                    "experiment": in_one_line(run.experiment),
+                    "name": in_one_line(run.name),
                     "owner": by or run.owner,
                     "status": run.status,
                     "cause": run.cause,
@@ -94,6 +94,11 @@ def take_in(store: Store, runs: Sequence[ExternalRun], *, file: str, by: str) ->
                 )
                 keep_whole(connection, run_id, config)
     return list(here.ids)
+
+
+def in_one_line(name: str) -> str:
+    """Return a name as pages show it, so that a filter finds it by what is shown."""
+    return " ".join(without_hidden(name).split())
 
 
 def _write_hidden(here: Arrival, runs: Sequence[ExternalRun]) -> None:

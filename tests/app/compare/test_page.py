@@ -109,7 +109,7 @@ def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_sho
     test.toggle(key=f"{AT}same").set_value(True).run()
     assert "<td>Batch size</td>" in html(test) and "<td>Packages: torch</td><td>2.15</td><td>2.15</td>" in html(test)
     assert test.query_params["same"] == "1"
-    assert "No band for trainers none: one run each. A band needs at least two" in words(
+    assert "No band for trainers –: one run each. A band needs at least two" in words(
         opened_at(runs="1-6", group="trainers")
     )
     assert "No band: each group has one run." in words(opened_at(runs="1,4", group="trainers"))
