@@ -25,6 +25,7 @@ EngineError
 ├── OutputFailed          a file or stream that the person named can't be written
 ├── RunnerError           the runner can't start, or does not answer
 └── RunFailed             a run ended badly
+    ├── NotThere          the machine lacks the folder, script or program of a command
     ├── RankFailed        one rank of it raised, was killed or left
     └── PeerLost          a rank lost another one, whose own failure, if any, is the cause
 
@@ -171,6 +172,10 @@ class RunnerError(EngineError):
 
 class RunFailed(EngineError):
     """A run failed."""
+
+
+class NotThere(RunFailed):
+    """The machine lacks the folder, the script or the program of a command."""
 
 
 class PeerLost(RunFailed):

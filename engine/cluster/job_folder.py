@@ -45,6 +45,8 @@ class JobSpec(BaseModel):
     """Training time of that checkpoint."""
     interface: str = ""
     """Network interface between nodes; empty to find it."""
+    home: str = ""
+    """The lab's home on the runner's machine, which a command must not see should a node have it too."""
 
 
 class LinkAddress(BaseModel):

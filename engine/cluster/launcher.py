@@ -105,6 +105,7 @@ class SlurmLauncher:
             resumes=resumed is not None,
             time_before_s=resumed or 0.0,
             interface=target.interface or "",
+            home=str(self._home.path.resolve()),
         )
 
     def _resumed(self, run: Run, folder: JobFolder) -> float | None:

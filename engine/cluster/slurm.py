@@ -31,7 +31,7 @@ ACTIVE = frozenset(
     )
 )
 """States of a job that is not over."""
-EXPORTED = "PATH,HOME,USER,LANG,PARALLAB_HANG_S"
+EXPORTED = "PATH,HOME,USER,LANG,PARALLAB_HANG_S,PARALLAB_CONFINEMENT"
 """Variables of the runner that a job gets; others can hold secrets."""
 INPUTS = ("SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SCANCEL_", "SACCT_", "SCONTROL_", "SINFO_")
 """Prefixes of variables that Slurm's commands read. They would override the options that submitit writes into the job's

@@ -25,7 +25,7 @@ import psutil
 from engine import __version__
 from engine.cluster.job_folder import JobFolder, JobSpec, LinkAddress
 from engine.cluster.records import RecordFile
-from engine.errors import RunFailed
+from engine.errors import NotThere, RunFailed
 from engine.home import DATA, ROOT, Home
 from engine.runtime.command.run import CommandExecution
 from engine.runtime.nodes.agent import NodeAgent, connect
@@ -96,18 +96,9 @@ def execute_job(path: str) -> None:
     execution: Execution
     if spec.command is not None:
         command, values = Command.of(spec.command), spec.config
-        execution = CommandExecution(
-            command,
-            values,
-            spec.run_id,
-            folder.run,
-            gpus,
-            records,
-            switch,
-            disturbance,
-            began,
-            end_when_hung=spec.end_when_hung,
-        )
+        known = (command, values, spec.run_id, folder.run, gpus, records, switch, disturbance, began)
+        further = [Path(spec.home)] if spec.home else []
+        execution = JobCommand(*known, spec.end_when_hung, Home(folder.path.parent), further)
     else:
         execution = _of_method(spec, folder, gpus, records, switch, disturbance, began)
     stopped = partial(_stopped, switch)
@@ -121,6 +112,21 @@ def execute_job(path: str) -> None:
     retry_while_busy(lambda: records.end(final, cause, error, execution.execution_time_s))
     sys.stdout.flush()
     os._exit(0)  # the run's end is recorded: submitit's result and the exit handlers of libraries add nothing
+
+
+class JobCommand(CommandExecution):
+    """A command on a node; its processes see no folder of another job."""
+
+    def run(self) -> None:
+        """Run the command; raises what that does, with a cure of clusters for what the node lacks."""
+        try:
+            super().run()
+        except NotThere as error:
+            raise NotThere(
+                f"On node {slurm_name()}: {error} Nodes have to see a command's folder and its Python under the same "
+                f"path as the console does: put both on a file system that is shared, such as below "
+                f"{self.lab.path.parent}."
+            ) from error
 
 
 def _of_method(
@@ -211,7 +217,7 @@ def serve(path: str) -> None:
     _, interface = own_address(link.host, folder.spec().interface)
     fork_server.wait_until_loaded()  # from here on, ranks start in milliseconds
     connection = connect(link.host, link.port, bytes.fromhex(link.key))
-    connection.send(os.environ.get("SLURMD_NODENAME") or os.uname().nodename)
+    connection.send(slurm_name())
     NodeAgent(connection, interface).serve()
     os._exit(0)
 
@@ -334,6 +340,11 @@ def own_address(other: str, interface: str = "") -> tuple[str, str]:
     if not name:
         raise RunFailed(f"No interface of node {socket.gethostname()} has the address {address}.")
     return address, name
+
+
+def slurm_name() -> str:
+    """Return this node's name as Slurm knows it."""
+    return os.environ.get("SLURMD_NODENAME") or os.uname().nodename
 
 
 def slurm_address(node: str) -> str:

@@ -11,6 +11,7 @@ import ctypes
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -74,21 +75,26 @@ class Confinement:
         libc_call("prctl", _DROP_BOUND, _MAY_MOUNT, 0, 0, 0)  # root keeps all else; for others exec drops it
 
 
-def confinement(home: Home, run_folder: Path, folder: Path) -> Confinement:
-    """Return the best confinement that works here for a command that starts in `folder`; a forked process tries it."""
+def confinement(home: Home, run_folder: Path, folder: Path, further: Iterable[Path] = ()) -> Confinement:
+    """Return the best confinement that works here for a command that starts in `folder`; a forked process tries it.
+    Folders `further` are hidden too, where they are on this machine.
+    """
     if os.environ.get(CONFINEMENT) == "off":
         return Confinement("environment", f"{CONFINEMENT} is off")
     lab, run, folder = home.path.resolve(), run_folder.resolve(), folder.resolve()
-    hidden = [lab]
-    if not (runs := run.parent).is_relative_to(lab):  # a link, as to a larger disk
-        hidden.append(runs)
-    if folder in (lab, runs):
+    hidden: list[Path] = []
+    # The folder of the runs may be a link, as to a larger disk.
+    folders = (lab, run.parent, *(path.resolve() for path in further if path.is_dir()))
+    for each in folders:
+        if not any(each.is_relative_to(other) for other in hidden):
+            hidden = [*(other for other in hidden if not other.is_relative_to(each)), each]
+    if folder in folders:
         return Confinement("environment", f"the command starts in {folder}, which belongs to the lab's home")
     kept = {run: True} | ({folder: True} if any(folder.is_relative_to(each) for each in hidden) else {})
     data = home.data.resolve()
-    shown = data if data.is_dir() and data.is_relative_to(lab) else None
+    shown = data if data.is_dir() and any(data.is_relative_to(each) for each in hidden) else None
     wanted = Confinement("sandbox", "", tuple(hidden), tuple(kept), shown)
-    why = _tried(wanted, home)
+    why = _tried(wanted)
     return Confinement("environment", why) if why else wanted
 
 
@@ -107,7 +113,7 @@ def machine_confinement() -> tuple[ConfinementLevel, str]:
     return ("environment", why) if why else ("sandbox", "")
 
 
-def _tried(wanted: Confinement, home: Home) -> str:
+def _tried(wanted: Confinement) -> str:
     """Return why a forked process could not be confined, or was not; empty if it was."""
     ours, theirs = os.pipe()
     pid = os.fork()
@@ -115,7 +121,7 @@ def _tried(wanted: Confinement, home: Home) -> str:
         why = ""
         try:
             wanted.enter()
-            if home.database.exists() or not os.access(wanted.kept[0], os.W_OK):
+            if any(Home(each).database.exists() for each in wanted.hidden) or not os.access(wanted.kept[0], os.W_OK):
                 why = "the namespace does not hide the home"
         except BaseException as error:
             why = str(error) or type(error).__name__

@@ -85,7 +85,7 @@ def test_a_job_names_its_person_exports_few_variables_and_is_never_requeued(
     assert commands.submit(clusters(home)["lab"], run, job, 1) == "7"
     script = batch.read_text()
     asked = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(.*))?$", script, re.M))
-    assert asked["export"] == "PATH,HOME,USER,LANG,PARALLAB_HANG_S"
+    assert asked["export"] == "PATH,HOME,USER,LANG,PARALLAB_HANG_S,PARALLAB_CONFINEMENT"
     assert asked["comment"] == f"'Parallab run {run_id} of ada?? ??x?'"
     assert "no-requeue" in asked
     assert "srun" not in script.replace(str(tmp_path), "")

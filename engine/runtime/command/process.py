@@ -24,7 +24,7 @@ from typing import Any
 
 import psutil
 
-from engine.errors import RunFailed
+from engine.errors import NotThere, RunFailed
 from engine.home import GIVEN, ROOT
 from engine.script.command import Command
 from engine.system.confinement import Confinement
@@ -62,7 +62,8 @@ class Start:
 def prepared(
     command: Command, values: Mapping[str, object], run_id: int, run_folder: Path, gpus: Collection[int | str] | None
 ) -> Start:
-    """Return how a command is started with these values; raises RunFailed if it can't be.
+    """Return how a command is started with these values; raises RunFailed if it can't be, NotThere if the
+    machine lacks something of it.
 
     It sees only the GPUs `gpus`; None leaves that to its environment.
     """
@@ -76,7 +77,7 @@ def prepared(
         argv[command.program_at] = command.python
     program = _program(argv[0], folder, environment)
     if command.script and command.is_python and not command.is_module and not (folder / command.script).is_file():
-        raise RunFailed(f"The script '{command.script}' is not in the folder {folder}. Correct its path or the folder.")
+        raise NotThere(f"The script '{command.script}' is not in the folder {folder}. Correct its path or the folder.")
     argv[0] = argv[0] if "/" in argv[0] else program if command.python and command.program_at == 0 else argv[0]
     several = values.get(command.processes_field, command.defaults().get(command.processes_field)) != 1
     is_spread = command.launcher == "torchrun" or (command.launcher == "accelerate" and several)
@@ -85,7 +86,7 @@ def prepared(
 
 def _check_folder(folder: Path) -> None:
     if not folder.exists():
-        raise RunFailed(f"The folder {folder} doesn't exist on this machine. Launch the command with another folder.")
+        raise NotThere(f"The folder {folder} doesn't exist on this machine. Launch the command with another folder.")
     if not folder.is_dir():
         raise RunFailed(f"{folder} is not a folder. Launch the command with the folder that it runs in.")
     if not os.access(folder, os.X_OK):
@@ -195,7 +196,7 @@ def _program(word: str, folder: Path, environment: Mapping[str, str]) -> str:
     if "/" in word:
         path = folder / Path(word).expanduser()
         if path.is_dir() or not path.exists():
-            raise RunFailed(f"The program {word} doesn't exist. Correct the command, or name another interpreter.")
+            raise NotThere(f"The program {word} doesn't exist. Correct the command, or name another interpreter.")
         if not os.access(path, os.X_OK):
             raise RunFailed(
                 f"The program {word} is not executable. Run `chmod +x {path}`, or start it with its interpreter, such "
@@ -204,7 +205,7 @@ def _program(word: str, folder: Path, environment: Mapping[str, str]) -> str:
         return str(path)
     if found := shutil.which(word, path=environment.get("PATH", os.defpath)):
         return found
-    raise RunFailed(
+    raise NotThere(
         f"The program '{word}' is not in the PATH of the runner ({environment.get('PATH', os.defpath)}). Write its "
         "whole path in the command, name the interpreter, or start the runner where it is found."
     )

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,10 @@ class CommandExecution(Execution):
     began: float
     end_when_hung: bool = False
     """Whether the run fails when none of its ranks shows a sign of life for long."""
+    lab: Home = field(default_factory=Home.find)
+    """The home that its processes don't see, but for the run's folder and the data sets."""
+    hidden: Sequence[Path] = ()
+    """Further folders that they don't see."""
     progress: "CommandProgress | None" = None
     looked_beside: bool = False
     """Whether its code and its interpreter are looked at."""
@@ -92,7 +96,7 @@ class CommandExecution(Execution):
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         start = prepared(self.command, self.values, self.run_id, self.folder, self.gpus)
         first = "launcher" if self.command.launcher == "torchrun" else "script"
-        confined = confinement(Home.find(), self.folder, start.folder)
+        confined = confinement(self.lab, self.folder, start.folder, self.hidden)
         process, kills = CommandProcess(start, self.folder, first, confined), kernel_kills()
         since, zero = time.time(), time.monotonic()
         process.begin()
