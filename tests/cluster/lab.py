@@ -128,6 +128,12 @@ class ClusterLab:
             found = reader.curves.series(run_id, learned)
         return {(one.metric, one.rank): list(zip(one.steps, one.values, strict=True)) for one in found}
 
+    def values(self, run_id: int, metric: str) -> list[float]:
+        """Return the values of a metric of a run with one rank."""
+        with Reader.open(self.home, timeout_s=30) as reader:
+            found = reader.curves.series(run_id, [metric])
+        return [*found[0].values] if found else []
+
     def events(self, run_id: int) -> list[str]:
         with Reader.open(self.home, timeout_s=30) as reader:
             return [f"{event.kind}: {event.detail}" for event in reader.details.events(run_id)]
@@ -147,6 +153,13 @@ class ClusterLab:
             (found,) = [row.pid for row in reader.details.ranks(run_id) if row.role == role]
         assert found
         return found
+
+
+def nothing_is_left(lab: ClusterLab) -> None:
+    """Wait until no process, allocation or folder of a job is left."""
+    wait_until(lambda: not list(lab.processes()), "no process of a job is left")
+    wait_until(lambda: not {*lab.slurm.jobs().values()} & {"PENDING", "RUNNING", "COMPLETING"}, "no allocation is left")
+    assert list((lab.shared / "parallab-jobs").iterdir()) == []
 
 
 def worker_of(lab: ClusterLab) -> psutil.Process:

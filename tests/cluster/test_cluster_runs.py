@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.home import Home
-from tests.cluster.lab import ClusterLab, worker_of
+from tests.cluster.lab import ClusterLab, nothing_is_left, worker_of
 from tests.cluster.slurm import SlurmLab
 from tests.waiting import wait_until
 
@@ -20,12 +20,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.processes]
 def lab(home: Home, tmp_path: Path, slurm: SlurmLab) -> Iterator[ClusterLab]:
     with ClusterLab(home, slurm, tmp_path / "shared") as made:
         yield made
-
-
-def nothing_is_left(lab: ClusterLab) -> None:
-    wait_until(lambda: not list(lab.processes()), "no process of a job is left")
-    wait_until(lambda: not {*lab.slurm.jobs().values()} & {"PENDING", "RUNNING", "COMPLETING"}, "no allocation is left")
-    assert list((lab.shared / "parallab-jobs").iterdir()) == []
 
 
 @pytest.mark.parametrize(
