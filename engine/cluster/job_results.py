@@ -62,12 +62,12 @@ def apply(line: Line, sink: JobSink) -> None:
         record.apply(sink)
 
 
-# ---- Copies a run's files from the job's folder to the home: logs as they grow, others when replaced ---------------
+# ---- Copies a run's files from the job's folder to the home: those that grow as they do, others when replaced ------
 # Torch-free. A folder of a job is written by programs of other machines. Each of its files is opened from its
 # folder's descriptor, and no link in it is followed, also where one takes a file's or a folder's place meanwhile.
 
 COMPARED = 1024
-"""Bytes before the end of our copy of a log that must be the same in the original, or all of it is copied."""
+"""Bytes before the end of our copy of a growing file that must be the same in the original, or all of it is copied."""
 PART = ".part"
 
 
@@ -77,7 +77,7 @@ def mirror(source: Path, target: Path) -> None:
     """
     for path, file in _files(source):
         copy = target / path
-        if path.suffix == ".log":
+        if _grows(path):
             _follow(file, copy)
         elif _is_other(os.fstat(file.fileno()), copy):
             _replace(source / path, file, copy)
@@ -100,6 +100,11 @@ def _files(folder: Path) -> Iterator[tuple[Path, IO[bytes]]]:
                         yield path, file
     finally:
         os.close(top)
+
+
+def _grows(path: Path) -> bool:
+    """Return whether programs append to a file: a log, or what a script records."""
+    return path.suffix in (".log", ".jsonl") or "tfevents" in path.name
 
 
 def _replace(path: Path, file: IO[bytes], copy: Path) -> None:
@@ -134,7 +139,7 @@ def _is_same(path: Path, about: os.stat_result) -> bool:
 
 
 def _follow(original: IO[bytes], copy: Path) -> None:
-    """Append what a log has more than our copy; copy all of it if it was shortened."""
+    """Append what a growing file has more than our copy; copy all of it if it was shortened."""
     copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy.touch(mode=0o600)
     have, size = copy.stat().st_size, os.fstat(original.fileno()).st_size

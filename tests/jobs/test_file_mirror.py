@@ -19,8 +19,9 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
-def test_a_log_is_copied_as_it_grows_and_whole_once_it_was_shortened(source: Path, tmp_path: Path) -> None:
-    log, copy = source / "logs" / "trainer1.log", tmp_path / "copy" / "logs" / "trainer1.log"
+@pytest.mark.parametrize("path", ["logs/trainer1.log", "events.out.tfevents.1.n1.7.0", "logs/metrics.jsonl"])
+def test_a_file_is_copied_as_it_grows_and_whole_once_it_was_shortened(source: Path, tmp_path: Path, path: str) -> None:
+    log, copy = source / path, tmp_path / "copy" / path
     log.write_text("")
     mirror(source, tmp_path / "copy")
     assert copy.read_text() == ""
@@ -28,8 +29,10 @@ def test_a_log_is_copied_as_it_grows_and_whole_once_it_was_shortened(source: Pat
     mirror(source, tmp_path / "copy")
     with log.open("a") as file:
         file.write("second\n")
+    before = copy.stat().st_ino
     mirror(source, tmp_path / "copy")
     assert copy.read_text() == log.read_text()
+    assert copy.stat().st_ino == before
     log.write_text("third\n" * 2000)
     mirror(source, tmp_path / "copy")
     assert copy.read_text() == log.read_text()
