@@ -204,15 +204,24 @@ def _hover(group: GroupLine) -> str | list[str]:
 
 
 def with_axes(
-    picture: Picture, name: str, axis: str, log: str, revision: str, titles: Mapping[str, str] = AXES
+    picture: Picture,
+    name: str,
+    axis: str,
+    log: str,
+    revision: str,
+    titles: Mapping[str, str] = AXES,
+    unit: str | None = None,
 ) -> PlainFigure:
-    """Add axes to a picture; the zoom is kept while `revision` is unchanged."""
+    """Add axes to a picture; the zoom is kept while `revision` is unchanged. `unit` is that of the values where it is
+    not the metric's usual one.
+    """
     known, along = metric(name), metric(metric_of(axis))
+    unit = known.unit if unit is None else unit
     picture.lay_out(
         height=HEIGHT_PX,
         hovermode="x unified",
         showlegend=False,
-        meta={"value": known.label, "units": {"x": UNITS.get(axis, along.unit), "y": known.unit}},
+        meta={"value": known.label, "units": {"x": UNITS.get(axis, along.unit), "y": unit}},
         xaxis={
             "title": {"text": titles.get(axis) or axis_title(along.label), "standoff": 6},
             "type": "log" if "x" in log else "linear",
@@ -221,7 +230,7 @@ def with_axes(
         yaxis={
             "type": "log" if "y" in log else "linear",
             "rangemode": range_mode(name),
-            **({"title": {"text": axis_title(known.label)}} if known.unit else {}),
+            **({"title": {"text": axis_title(known.label)}} if unit else {}),
         },
         uirevision=revision,
     )

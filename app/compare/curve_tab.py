@@ -36,6 +36,7 @@ from engine.metrics import metric
 from engine.registry import experiment_title, known_experiment
 from engine.store import Reader
 from engine.store.records import RunRow
+from engine.store.scripts import as_set
 from engine.store.sweeps.sweeps import SEED
 
 FIRST = 4
@@ -55,6 +56,7 @@ class _Chart:
     lines: Sequence[GroupLine] = ()
     log: str = ""
     """Its logarithmic axes."""
+    unit: str = ""
 
 
 def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
@@ -67,7 +69,9 @@ def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
         view = several_of(
             view, "metrics", "Metrics", known, lambda name: metric(name).label, placeholder="Default metrics", width=340
         )
-        usual, shown = usual_axis(reader, found.runs), view.metrics or tuple(known[:FIRST])
+        settings = reader.recipes.common_settings(found.runs)
+        first = [name for name in known if name not in settings or settings[name].is_shown] or known
+        usual, shown = usual_axis(reader, found.runs), view.metrics or tuple(first[:FIRST])
         offered = list(dict.fromkeys([usual, *axes_of(reader, found.runs, shown, known)]))
         if view.x in {*AXES, BYTES, *map(axis_of, known)}:  # of a link: the charts say which run lacks it
             offered = list(dict.fromkeys([*offered, view.x]))
@@ -143,7 +147,7 @@ def _other_metrics(found: Compared, view: CompareView, names: Sequence[str]) -> 
         for name in names:
             chart = _drawn(reader, found, view, name)
             if chart.runs:
-                figure = curve_charts.with_axes(chart.picture, name, view.x, chart.log, "", _titles(found))
+                figure = curve_charts.with_axes(chart.picture, name, view.x, chart.log, "", _titles(found), chart.unit)
                 title = f"{metric(name).label} by {_axis_label(view.x).lower()}"
                 colours = chart.picture.colours
                 yield Chart(title, figure, chart.sentence, colours=colours, height=curve_charts.HEIGHT_PX)
@@ -152,7 +156,8 @@ def _other_metrics(found: Compared, view: CompareView, names: Sequence[str]) -> 
 def _drawn(reader: Reader, found: Compared, view: CompareView, name: str) -> _Chart:
     """Return a metric as drawn, with the logarithmic axes that it can have."""
     chart = _grouped(reader, found, view, name) if found.groups else _single(reader, found, view, name)
-    return replace(chart, log="".join(letter for letter in view.log if chart.picture.is_positive(letter)))
+    unit = as_set(name, reader.recipes.common_settings(found.runs)).unit
+    return replace(chart, log="".join(letter for letter in view.log if chart.picture.is_positive(letter)), unit=unit)
 
 
 def _of_all(found: Compared, view: CompareView, charts: Sequence[_Chart]) -> Iterator[str]:
@@ -202,7 +207,7 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
         st.info(f"No run has {known.label.lower()} by {along}. Choose another x-axis or metric.")
         return chart
     figure = curve_charts.with_axes(
-        chart.picture, name, view.x, chart.log, f"{view.x} {chart.log}", titles=_titles(found)
+        chart.picture, name, view.x, chart.log, f"{view.x} {chart.log}", titles=_titles(found), unit=chart.unit
     )
     zoom = (
         compare_zoom.address(

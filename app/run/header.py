@@ -18,7 +18,7 @@ from app.export.rerun_commands import repeating
 from app.export.view_report import download
 from app.report import Chart, CommandLines, FactList, Grid, Heading, Paragraph, Part, report
 from app.run import summary_html
-from app.run.live_series import live_metrics, single_values
+from app.run.live_series import is_shown, live_metrics, single_values
 from app.run.overview import resume_button, retry_button
 from app.ui import current_user, widgets
 from app.ui.html import as_text, breadcrumb, duel_link, link, slot, sweep_link
@@ -31,12 +31,13 @@ from engine.analysis.run_values import setting_title
 from engine.config_values import field_title
 from engine.errors import EngineError
 from engine.home import Home
-from engine.metrics import metric
+from engine.metrics import Metric
 from engine.queue.cluster_wait import job_state
 from engine.registry import definition, experiment_title
 from engine.store import Reader
 from engine.store.curve_records import Series
 from engine.store.records import Run, RunRow
+from engine.store.scripts import as_set
 from engine.transfer.tables import Table, points_table
 
 _WATCHED = "run.watched"
@@ -203,7 +204,9 @@ def curve_charts(run: Run, reader: Reader) -> Iterator[Chart]:
     """Yield a chart per metric, with a line per rank."""
     roles = {row.rank: row.role for row in reader.details.ranks(run.id)}
     summaries = reader.details.summaries(run.id)
-    names = live_metrics([summary.metric for summary in summaries], single_values(run, summaries))
+    settings = reader.recipes.metric_settings(run.experiment) if run.command else {}
+    every = live_metrics([summary.metric for summary in summaries], single_values(run, summaries), settings)
+    names = [name for name in every if is_shown(name, settings)]
     found = {
         name: list(group)
         for name, group in groupby(
@@ -212,11 +215,10 @@ def curve_charts(run: Run, reader: Reader) -> Iterator[Chart]:
     }
     for name in names:
         if series := [each for each in found.get(name, []) if each.ids]:
-            yield _curve_chart(name, series, roles)
+            yield _curve_chart(as_set(name, settings), series, roles)
 
 
-def _curve_chart(name: str, found: Sequence[Series], roles: dict[int, str]) -> Chart:
-    known = metric(name)
+def _curve_chart(known: Metric, found: Sequence[Series], roles: dict[int, str]) -> Chart:
     figure = go.Figure()
     for number, series in enumerate(found):
         role = "run" if series.rank is None else roles.get(series.rank, f"rank {series.rank}")

@@ -3,19 +3,21 @@ can't represent.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any
 
 from app.charts.plotly_figures import range_mode
 from engine.analysis.run_values import telling
 from engine.errors import EngineError
 from engine.home import Home
-from engine.metrics import metric
+from engine.metrics import Metric, metric
 from engine.registry import experiment, known_experiment
 from engine.store import Reader, Stretch
 from engine.store.curve_records import Band, Series
 from engine.store.records import Run, Summary
+from engine.store.scripts import MetricSetting, as_set
 
 FIRST_POINTS = 1_000
 """Maximum number of points per curve in the first answer; longer curves are down-sampled."""
@@ -38,8 +40,10 @@ def answer(
         run = reader.runs.one(run_id)
         summaries = reader.details.summaries(run_id)
         single = single_values(run, summaries)
-        names = list(metrics) or live_metrics([summary.metric for summary in summaries], single)
-        main = main_metrics(run, names, single)
+        settings = reader.recipes.metric_settings(run.experiment) if run.command else {}
+        names = list(metrics) or live_metrics([summary.metric for summary in summaries], single, settings)
+        shown = {name for name in names if metrics or is_shown(name, settings)}
+        main = main_metrics(run, [name for name in names if name in shown], single)
         names = [*main, *(name for name in names if name not in main)]
         lines = [name for name in names if not metric(name).band]
         found = (
@@ -55,7 +59,8 @@ def answer(
         "version": run.version,
         "status": run.status,
         "active": run.active,
-        "metrics": [_label(name, is_main=name in main) for name in names],
+        # Curves that are not shown come along: they have no gap when they are shown again.
+        "metrics": [_label(as_set(name, settings), is_main=name in main) for name in names if name in shown],
         "series": [_curve(series, roles) for series in found if series.ids],
         "bands": [_band(band, sum(each.metric == band.metric for each in summaries)) for band in bands],
         "goals": goals(run),
@@ -72,7 +77,14 @@ def single_values(run: Run, summaries: Sequence[Summary]) -> frozenset[str]:
     }
 
 
-def live_metrics(names: Sequence[str], single: Collection[str] = ()) -> list[str]:
+def is_shown(name: str, settings: Mapping[str, MetricSetting]) -> bool:
+    """Return whether a metric has a chart; `settings` are those that a person has set for the script."""
+    return name not in settings or settings[name].is_shown
+
+
+def live_metrics(
+    names: Sequence[str], single: Collection[str] = (), settings: Mapping[str, MetricSetting] = MappingProxyType({})
+) -> list[str]:
     """Return the metrics that have curves, without duplicates: for RL rewards and tests, else training before tests;
     throughput, then those that have a `single` value, last.
     """
@@ -82,7 +94,10 @@ def live_metrics(names: Sequence[str], single: Collection[str] = ()) -> list[str
     better = {"max": 0, "min": 1, None: 2}
     return sorted(
         found,
-        key=lambda name: (name in single, order.get(name.partition("/")[0], 4), better[metric(name).better], name),
+        key=lambda name: (
+            *(name in single, order.get(name.partition("/")[0], 4)),
+            *(better[as_set(name, settings).better], name),
+        ),
     )
 
 
@@ -97,10 +112,9 @@ def main_metrics(run: Run, names: Sequence[str], single: Collection[str] = ()) -
     return sorted(likely, key=lambda name: (name in single, place.get(name, len(place)), name not in LOSSES))[:2]
 
 
-def _label(name: str, *, is_main: bool) -> dict[str, str | bool]:
-    known = metric(name)
+def _label(known: Metric, *, is_main: bool) -> dict[str, str | bool]:
     return {
-        "name": name,
+        "name": known.name,
         "section": "" if is_main else known.section,
         "label": known.label,
         "unit": known.unit,

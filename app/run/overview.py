@@ -16,6 +16,7 @@ from app.links.compare import CompareView, query_of
 from app.links.launch import clone_query, launch_query
 from app.run import live_update
 from app.run.own_command import about_command, not_recorded
+from app.run.recognised import recognised, revision
 from app.ui import components, current_user
 from app.ui.html import as_text, fact_row, run_link, slot
 from app.ui.widgets import PAGES
@@ -159,6 +160,7 @@ def overview(run: Run, reader: Reader) -> None:
     numbers.html(slot("tiles", found["tiles"]))
     times.html(slot("strip", found["strip"]))
     curves(run, reader)
+    recognised(run, reader)
     _machine(run, reader)
     not_recorded(run, reader)
     st.html(slot("facts", found["facts"]))
@@ -213,7 +215,15 @@ def curves(run: Run, reader: Reader) -> None:
     found = known.clock(run.config) if known else None
     clock = asdict(found) if found else None
     titles = None if known else {name: FOREIGN_AXES[name] for name in ("step", "time")}
-    components.curves(run.id, active=run.active, x=x or usual, clock=clock, smoothing=smoothing, titles=titles)
+    components.curves(
+        run.id,
+        active=run.active,
+        x=x or usual,
+        clock=clock,
+        smoothing=smoothing,
+        titles=titles,
+        revision=revision(run, reader),
+    )
 
 
 def _is_smoothed(name: str) -> bool:

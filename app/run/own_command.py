@@ -92,7 +92,7 @@ def _ranking(entry: RunRow) -> str:
 def _ask_ranking(run: Run, reader: Reader) -> None:
     """Ask which metric ranks the script's runs, unless that is known; a person can put it off for this visit."""
     entry = reader.runs.entry(run.id)
-    names = own_metrics(entry)
+    names, settings = own_metrics(entry), reader.recipes.metric_settings(run.experiment)
     if run.active or entry.ranked_by or not names or run.experiment in st.session_state.get(_LATER, ()):
         return
     with st.container(border=True, key="run-rank"):
@@ -102,7 +102,7 @@ def _ask_ranking(run: Run, reader: Reader) -> None:
             better = st.segmented_control(
                 *("Better is", ["max", "min"]),
                 key=f"rank-better-{run.id}-{name}",
-                default="min" if usually_low(name) else "max",
+                default=(name in settings and settings[name].better) or ("min" if usually_low(name) else "max"),
                 format_func=lambda each: "lower" if each == "min" else "higher",
                 required=True,
             )

@@ -183,9 +183,11 @@ def curves(
     metrics: Sequence[str] = (),
     height: int = 280,
     titles: Mapping[str, str] | None = None,
+    revision: int = 0,
 ) -> None:
     """Draw a run's curves and keep them up to date; `metrics` empty means every live one. `clock` names the metric that
-    counts the model's updates, and how; `titles` are those of x-axes that differ from the usual ones.
+    counts the model's updates, and how; `titles` are those of x-axes that differ from the usual ones. With another
+    `revision`, the page asks again which metrics are shown.
     """
     data = {
         "run": run_id,
@@ -193,6 +195,7 @@ def curves(
         "x": x,
         "clock": clock,
         "titles": titles or {},
+        "revision": revision,
         "smoothing": smoothing,
         "metrics": list(metrics),
         "height": height,

@@ -113,7 +113,9 @@ async def home(request: Request) -> Response:
 
 
 async def run_series(request: Request) -> Response:
-    """Return a run's curves after a point id, or the range from `from` to `to` on `axis` (step, passes or time)."""
+    """Return a run's curves after a point id, or the range from `from` to `to` on `axis` (step, passes or time); a page
+    with another `revision` shows other metrics.
+    """
     home, run_id, after, within = (
         Home.find(),
         whole_field(request, "run"),
@@ -125,7 +127,7 @@ async def run_series(request: Request) -> Response:
     if version and version == whole_field(request, "version", 0):
         return _unchanged(version)
     found = await _responses.get(
-        (home.path, "series", run_id, *names, after, within, version),
+        (home.path, "series", run_id, *names, after, within, version, whole_field(request, "revision", 0)),
         lambda: live_series.answer(home, run_id, names, after, within),
     )
     return found.response(request)

@@ -80,6 +80,7 @@ COMMANDS: dict[str, CommandRule] = {
     "cancel sweep": _for("member", "cancel a sweep"),
     "save recipe": _for("member", "save a recipe"),
     "rank by": _for("member", "choose the metric that ranks the runs of a run's script"),
+    "set metric": _for("member", "set how a metric of a run's script is shown"),
     "hide recipe": _for("member", "hide a recipe, or show it again"),
     "launch duel": _for("member", "launch duels"),
     "save view": _for("member", "save views"),

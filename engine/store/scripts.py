@@ -1,19 +1,23 @@
-"""Commands of the lab's own scripts, each stored once, and recipes: commands under a name, in versions."""
+"""Commands of the lab's own scripts, each stored once, how their metrics are shown, and recipes: commands under a name,
+in versions.
+"""
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal
 
 from engine.access.confusables import visible
 from engine.errors import ConfigError, NoSuchRun, UnknownName
+from engine.metrics import Metric, metric
 from engine.registry import EXPERIMENTS, is_registered
 from engine.script.command import Command, Rendered
 from engine.store.access.authorization import Authorization, command
 from engine.store.connection import Connection, Row, WriteConnection
+from engine.store.records import RunRow
 from engine.store.timestamps import now
 
 
@@ -86,8 +90,33 @@ class Recipe:
         return self.hidden_by is not None
 
 
+UNIT_LENGTH = 20
+
+
+@dataclass(frozen=True)
+class MetricSetting:
+    """How a metric of a script's runs is shown."""
+
+    is_shown: bool = True
+    """Whether it has a chart on run pages, and among the default ones of Compare."""
+    unit: str = ""
+    better: Literal["max", "min", ""] = ""
+
+    @classmethod
+    def usual(cls, name: str) -> "MetricSetting":
+        """Return the setting of a metric that nobody has set."""
+        known = metric(name)
+        return cls(unit=known.unit, better=known.better or "")
+
+
+def as_set(name: str, settings: Mapping[str, MetricSetting]) -> Metric:
+    """Return a metric with the unit and direction that a person has set."""
+    found = settings.get(name)
+    return replace(metric(name), unit=found.unit, better=found.better or None) if found else metric(name)
+
+
 class RecipeReader:
-    """Queries of recipes."""
+    """Queries of recipes, and of how the metrics of scripts are shown."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
@@ -137,6 +166,26 @@ class RecipeReader:
         row = self.db.row(sql, [owner])
         return as_command(row) if row else None
 
+    def metric_settings(self, experiment: str) -> dict[str, MetricSetting]:
+        """Return the settings of metrics that a person has set for a script or recipe, by metric."""
+        sql = "SELECT name, is_shown, unit, better FROM script_metrics WHERE experiment = ?"
+        return {
+            row["name"]: MetricSetting(bool(row["is_shown"]), row["unit"], row["better"])
+            for row in self.db.rows(sql, [experiment])
+        }
+
+    def common_settings(self, runs: Iterable[RunRow]) -> dict[str, MetricSetting]:
+        """Return the settings of metrics that all runs which recorded them have in common, by metric."""
+        runs = list(runs)
+        scripts = {run.experiment for run in runs if run.command_id is not None}
+        settings = {name: self.metric_settings(name) for name in scripts}
+        found = dict[str, MetricSetting]()
+        for name in {name for each in settings.values() for name in each}:
+            own = {settings.get(run.experiment, {}).get(name) for run in runs if name in run.last}
+            if len(own) == 1 and (one := own.pop()):
+                found[name] = one
+        return found
+
     def _found(self, where: str, values: list[object]) -> list[Recipe]:
         same = ("name", "version", "title", "description", "created_at", "created_by", "hidden_by", "command_id")
         rows = self.db.rows(f"SELECT *, {command_of('recipes')} FROM recipes WHERE {where}", values)
@@ -145,8 +194,11 @@ class RecipeReader:
         ]
 
 
+_OF_SCRIPT = "SELECT command_id FROM runs WHERE experiment = ? AND command_id IS NOT NULL"
+
+
 class RecipeCommands:
-    """Commands of recipes."""
+    """Commands of recipes and of the metrics of scripts."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
@@ -187,19 +239,47 @@ class RecipeCommands:
         Raises NoSuchRun, and ConfigError for a run without a command, or a metric that it has not recorded.
         """
         with self.db.change() as connection:
-            run = self.db.row("SELECT experiment, command_id FROM runs WHERE id = ?", [run_id])
-            if run is None:
-                raise NoSuchRun(f"Run {run_id} doesn't exist.")
-            if run["command_id"] is None:
-                raise ConfigError.of(
-                    "run", f"Run {run_id} is of the experiment {run['experiment']}, which has its own."
-                )
-            names = self.db.column("SELECT DISTINCT name FROM metrics WHERE run_id = ? ORDER BY name", [run_id])
-            if metric not in names:
-                raise UnknownName("metric", metric, names, field="metric")
-            same = "SELECT command_id FROM runs WHERE experiment = ? AND command_id IS NOT NULL"
-            sql = f"UPDATE commands SET result = ?, better = ? WHERE id IN ({same})"
-            connection.execute(sql, [metric, better, run["experiment"]])
+            script = self._script_of(run_id, metric)
+            sql = f"UPDATE commands SET result = ?, better = ? WHERE id IN ({_OF_SCRIPT})"
+            connection.execute(sql, [metric, better, script])
+            sql = "UPDATE script_metrics SET better = ? WHERE experiment = ? AND name = ?"
+            connection.execute(sql, [better, script, metric])
+
+    @command("set metric", "run")
+    def set_metric(
+        self, run_id: int, metric: str, *, is_shown: bool, unit: str, better: Literal["max", "min", ""], by: str
+    ) -> None:
+        """Set how a metric is shown for all runs of a run's script or recipe. The direction of the metric that ranks
+        them is that of the ranking, too. No value is deleted.
+
+        Raises NoSuchRun, and ConfigError for a run without a command, a metric that it has not recorded, a unit that is
+        too long, or a ranking metric without a direction.
+        """
+        unit = visible("unit", unit.strip())
+        if len(unit) > UNIT_LENGTH:
+            raise ConfigError.of("unit", f"unit must have at most {UNIT_LENGTH} characters; got {len(unit):,}.")
+        with self.db.change() as connection:
+            script = self._script_of(run_id, metric)
+            ranks = f"commands WHERE result = ? AND id IN ({_OF_SCRIPT})"
+            if not better and self.db.row(f"SELECT 1 FROM {ranks}", [metric, script]):
+                rule = f"better must be max or min for {metric}, which ranks the runs of {script}; got none."
+                raise ConfigError.of("better", f"{rule} Rank by another metric first.")
+            told = {"experiment": script, "name": metric, "is_shown": is_shown, "unit": unit, "better": better}
+            self.db.insert("script_metrics", told, "REPLACE")
+            sql = f"UPDATE commands SET better = ? WHERE result = ? AND id IN ({_OF_SCRIPT})"
+            connection.execute(sql, [better, metric, script])
+
+    def _script_of(self, run_id: int, metric: str) -> str:
+        """Return the name of a run's script or recipe, for a metric that the run has recorded."""
+        run = self.db.row("SELECT experiment, command_id FROM runs WHERE id = ?", [run_id])
+        if run is None:
+            raise NoSuchRun(f"Run {run_id} doesn't exist.")
+        if run["command_id"] is None:
+            raise ConfigError.of("run", f"Run {run_id} is of the experiment {run['experiment']}, which has its own.")
+        names = self.db.column("SELECT DISTINCT name FROM metrics WHERE run_id = ? ORDER BY name", [run_id])
+        if metric not in names:
+            raise UnknownName("metric", metric, names, field="metric")
+        return str(run["experiment"])
 
 
 def checked_recipe(name: str) -> str:

@@ -151,6 +151,9 @@ GIVEN: dict[str, Given] = {
     "launch duel": _duel,
     "save recipe": lambda lab, by, owner: partial(lab.store.recipes.save, lab.recipe(owner), COMMAND, by=by),
     "rank by": lambda lab, by, owner: partial(lab.store.recipes.rank_by, lab.scripted(owner), "loss", "min", by=by),
+    "set metric": lambda lab, by, owner: partial(
+        *(lab.store.recipes.set_metric, lab.scripted(owner), "loss"), is_shown=False, unit="", better="min", by=by
+    ),
     "hide recipe": lambda lab, by, owner: partial(lab.store.recipes.hide, lab.recipe(owner), by=by),
     "save view": lambda lab, by, _: partial(lab.store.views.save, "mine", "compare", "x=1", owner=by),
     "rename view": lambda lab, by, owner: partial(lab.store.views.rename, lab.view(owner), "other", by=by),
@@ -201,6 +204,7 @@ KEPT = (
     "views",
     "recipes",
     "commands",
+    "script_metrics",
     "people",
     "tokens",
     "sign_ins",

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.access.rules import Program
 from engine.analysis.result import ranked
 from engine.errors import ConfigError, NoCheckpoint
 from engine.home import Home
@@ -15,6 +16,7 @@ from engine.launch import launch, resume, retry
 from engine.script.command import read_command
 from engine.store import Launch, Reader, Store, SweepLaunch
 from engine.store.launches import Timing
+from engine.store.scripts import MetricSetting
 from engine.sweep.extend import extend_sweep
 from engine.sweep.launch import launch_sweep
 
@@ -112,3 +114,33 @@ def test_a_command_that_runs_refer_to_is_never_deleted(home: Home, store: Store)
     launch(home, Launch("train.py", {}, "ada", command=COMMAND))
     with pytest.raises(sqlite3.IntegrityError):
         store.db.connection.execute("DELETE FROM commands")
+
+
+def test_a_metrics_setting_holds_for_all_runs_of_a_script_and_a_ranking_metric_keeps_a_direction(
+    home: Home, store: Store, reader: Reader
+) -> None:
+    ada = Program("ada")
+    first, second = (launch(home, Launch("train.py", {"lr": lr}, ada, command=COMMAND)) for lr in (0.1, 0.2))
+    other = launch(home, Launch("eval.py", {}, ada, command=read_command("python eval.py")))
+    sql = "INSERT INTO metrics (run_id, name, count, nonfinite) VALUES (?, ?, 1, 0)"
+    store.db.connection.executemany(sql, [(first, "loss"), (first, "val/acc")])
+    for better in ("max", "min"):
+        store.recipes.set_metric(first, "loss", is_shown=False, unit=" nats ", better=better, by=ada)
+    store.recipes.rank_by(first, "val/acc", "max", by=ada)
+    store.recipes.set_metric(first, "val/acc", is_shown=True, unit="", better="min", by=ada)
+    rows = [reader.runs.entry(run_id) for run_id in (first, second)]
+    assert [(row.ranked_by, row.better) for row in rows] == [("val/acc", "min")] * 2
+    found = {"loss": MetricSetting(False, "nats", "min"), "val/acc": MetricSetting(True, "", "min")}
+    assert reader.recipes.metric_settings("train.py") == found and not reader.recipes.metric_settings("eval.py")
+    rows = [replace(reader.runs.entry(run_id), last={"loss": 0.1}) for run_id in (first, second, other)]
+    assert reader.recipes.common_settings(rows[:2]) == {"loss": found["loss"]}
+    assert reader.recipes.common_settings(rows) == {}
+    for name, unit, better, words in (
+        ("val/acc", "", "", "better must be max or min for val/acc"),
+        ("los", "", "min", "Did you mean 'loss'"),
+        ("loss", "u" * 21, "min", "unit must have at most 20 characters; got 21"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            store.recipes.set_metric(first, name, is_shown=True, unit=unit, better=better, by=ada)  # type: ignore[arg-type]
+    assert reader.recipes.metric_settings("train.py") == found
+    assert store.db.number("SELECT count(*) FROM audit WHERE command = 'set metric' AND who = 'ada'") == 3

@@ -10,9 +10,11 @@ export default function ({ data, parentElement }) {
   const other = chart.data && chart.data.run !== data.run;
   const wasActive = chart.data?.active;
   const first = !chart.data;
+  const revised = !first && chart.data.revision !== data.revision;
   chart.data = data;
   if (other) chart.forget();
-  if (first || other || (wasActive && !data.active)) chart.ask();
+  if (revised) chart.version = 0; // else the answer could be that nothing changed
+  if (first || other || revised || (wasActive && !data.active)) chart.ask();
   else chart.draw();
   return newestCleanup(parentElement, chart.stop);
 }
@@ -60,7 +62,7 @@ function begin(element) {
 
   async function pull() {
     const run = chart.data.run;
-    const query = new URLSearchParams({ run, after: chart.last, version: chart.version });
+    const query = new URLSearchParams({ run, after: chart.last, version: chart.version, revision: chart.data.revision ?? 0 });
     for (const name of chart.data.metrics) query.append("metrics", name); // a name may have commas
     const answer = await fetch(`api/series?${query}`, { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.statusText);
@@ -92,6 +94,9 @@ function begin(element) {
     const theme = themeOf(element);
     placeAlong(chart);
     const data = { ...chart.data, spans: spansOf(chart) };
+    const shown = new Set(chart.metrics.map((metric) => metric.name));
+    for (const [name, panel] of panels) if (!shown.has(name)) panel.node.hidden = true; // a person switched it off
+    for (const section of sections.values()) section.count();
     for (const metric of chart.metrics) {
       const held = [...chart.curves.values()].filter((curve) => curve.metric === metric.name).sort((a, b) => a.rank - b.rank);
       const x = axisOf(held, chart.data.x);

@@ -284,6 +284,15 @@ RECIPES = """CREATE TABLE recipes ( -- commands saved under a name; each time th
     UNIQUE (name, version)
 ) STRICT"""
 
+SCRIPT_METRICS = """CREATE TABLE script_metrics ( -- how metrics of a script's runs are shown, where a person has set it
+    experiment TEXT NOT NULL, -- name of the script or recipe
+    name TEXT NOT NULL, -- name of the metric
+    is_shown INTEGER NOT NULL, -- 0 if it has no chart on run pages and none of the default ones of Compare
+    unit TEXT NOT NULL, -- its unit, or empty
+    better TEXT NOT NULL CHECK (better IN ('', 'max', 'min')), -- which of its values is better; empty for neither
+    PRIMARY KEY (experiment, name)
+) STRICT"""
+
 ARRIVALS = """CREATE TABLE arrivals ( -- hidden rows: of imports whose runs are not here yet, and curves on their way into a run that resumes
     first_id INTEGER PRIMARY KEY, -- the first of the run ids reserved for an import; minus the id of a run that resumes
     last_id INTEGER NOT NULL -- the last one
@@ -310,6 +319,7 @@ LATER_TABLES = (
         ARRIVALS,
         COMMANDS,
         RECIPES,
+        SCRIPT_METRICS,
     ),
     *NOTICE_TABLES,
 )

@@ -29,6 +29,7 @@ from engine.store.schema.later_tables import (
     ORIGINS,
     PEOPLE,
     RECIPES,
+    SCRIPT_METRICS,
     SIGN_INS,
     SUBSCRIPTIONS,
     TOKENS,
@@ -367,3 +368,9 @@ def commands_of_scripts(db: Connection) -> None:
         db.execute(f"ALTER TABLE {table} ADD COLUMN command_id INTEGER REFERENCES commands (id)")
     db.execute("CREATE INDEX runs_command ON runs (command_id) WHERE command_id IS NOT NULL")
     db.execute("ALTER TABLE people ADD COLUMN runs_commands INTEGER NOT NULL DEFAULT 0")
+
+
+@steps()
+def metrics_of_scripts(db: Connection) -> None:
+    """Let people set which metrics of a script are shown, and their units and directions."""
+    db.execute(SCRIPT_METRICS)
