@@ -222,6 +222,7 @@ def curves(run: Run, reader: Reader) -> None:
         clock=clock,
         smoothing=smoothing,
         titles=titles,
+        apart=known is None,
         revision=revision(run, reader),
     )
 

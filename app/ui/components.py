@@ -183,11 +183,13 @@ def curves(
     metrics: Sequence[str] = (),
     height: int = 280,
     titles: Mapping[str, str] | None = None,
+    apart: bool = False,
     revision: int = 0,
 ) -> None:
     """Draw a run's curves and keep them up to date; `metrics` empty means every live one. `clock` names the metric that
-    counts the model's updates, and how; `titles` are those of x-axes that differ from the usual ones. With another
-    `revision`, the page asks again which metrics are shown.
+    counts the model's updates, and how; `titles` are those of x-axes that differ from the usual ones; `apart`: steps of
+    its metrics may count different work, so that their charts need not have one range. With another `revision`, the
+    page asks again which metrics are shown.
     """
     data = {
         "run": run_id,
@@ -195,6 +197,7 @@ def curves(
         "x": x,
         "clock": clock,
         "titles": titles or {},
+        "apart": apart,
         "revision": revision,
         "smoothing": smoothing,
         "metrics": list(metrics),

@@ -17,20 +17,27 @@ function axisOfBand(band, x) {
   return band[AXES[x]?.key] ? x : "step";
 }
 
-// From where to where all charts over an axis go together, by axis: one x is at one place in each of them.
+const FAR = 5; // times its own end, as far as a chart goes where steps may count different work
+
+// From where to where the chart of each metric goes: as far as all charts over its axis, so that one x is at one place in each of them.
+// Of another program (`apart`), one metric may count epochs and another one batches: a chart ignores those whose steps end FAR times later.
 function spansOf(chart) {
-  const spans = {};
-  const add = (along, xs) => {
-    const span = (spans[along] ??= [Infinity, -Infinity]);
-    for (const x of xs) if (x !== null) [span[0], span[1]] = [Math.min(span[0], x), Math.max(span[1], x)];
-  };
-  for (const { name } of chart.metrics) {
+  const own = chart.metrics.map(({ name }) => {
     const held = [...chart.curves.values()].filter((curve) => curve.metric === name);
-    const along = axisOf(held, chart.data.x);
-    for (const curve of held) if (curve.total > 1) add(along, curve[AXES[along].key]);
-  }
-  for (const band of chart.bands.values()) add(axisOfBand(band, chart.data.x), band[AXES[axisOfBand(band, chart.data.x)].key]);
-  return spans;
+    const band = chart.bands.get(name);
+    const along = band ? axisOfBand(band, chart.data.x) : axisOf(held, chart.data.x);
+    const span = [Infinity, -Infinity];
+    for (const each of band ? [band] : held.filter((curve) => curve.total > 1)) {
+      for (const x of each[AXES[along].key]) if (x !== null) Object.assign(span, [Math.min(span[0], x), Math.max(span[1], x)]);
+    }
+    return { name, along, span };
+  });
+  const spans = own.map(({ name, along, span: [, end] }) => {
+    const most = chart.data.apart && along === "step" ? FAR * end : Infinity;
+    const beside = own.filter((other) => other.along === along && other.span[1] <= most).map((other) => other.span);
+    return [name, [Math.min(...beside.map(([from]) => from)), Math.max(...beside.map(([, to]) => to))]];
+  });
+  return new Map(spans);
 }
 
 // Gives each curve and band of a chart its places on the chosen axis, where it lacks them.

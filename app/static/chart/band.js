@@ -23,7 +23,7 @@ function bandPicture(metric, band, goal, data, theme) {
     uirevision: "kept",
     showlegend: true,
     hovermode: "x unified",
-    meta: { value: metric.label, units: { x: AXES[along].unit }, span: data.spans[along] },
+    meta: { value: metric.label, units: { x: AXES[along].unit }, span: data.spans.get(metric.name) },
     xaxis: { title: { text: data.titles?.[along] ?? AXES[along].title, standoff: 6 }, uirevision: along },
     yaxis: { title: { text: "" }, uirevision: along },
   };

@@ -12,7 +12,7 @@ function picture(metric, curves, goal, data, theme) {
     uirevision: "kept", // keeps lines hidden by the legend; the zoom is kept per axis
     showlegend: traces.filter((trace) => trace.showlegend !== false).length > 1,
     hovermode: "x unified",
-    meta: { value: metric.label, units: { x: axis.unit, y: metric.unit }, span: data.spans[along] },
+    meta: { value: metric.label, units: { x: axis.unit, y: metric.unit }, span: data.spans.get(metric.name) },
     xaxis: { title: { text: data.titles?.[along] ?? (whole && axis === AXES.step ? "Step (all ranks)" : axis.title), standoff: 6 }, uirevision: along, ...(axis === AXES.passes && { hoverformat: ",.4~r" }) },
     yaxis: { title: { text: "" }, rangemode: metric.range_mode, uirevision: along },
   };
