@@ -64,7 +64,8 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
                     st.badge(f"on {place_in_words(run)}", color="gray", icon=":material/dns:", help=_job(run, reader))
                 for word, by in marks(run).items():
                     st.badge(word, color="gray", help=f"by {as_text(by)}")
-                if entry.disturbed:
+                is_disturbed = entry.disturbed and entry.status != "failed"  # of a failed run no time counts
+                if is_disturbed:
                     st.badge(
                         f"disturbed {in_words(entry.disturbance or 0.0)}",
                         color="orange",
@@ -75,7 +76,7 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
                 else:
                     st.html(slot("cause", summary_html.cause(run, entry, reader)), width="stretch")
                 st.html(slot("result", summary_html.result(entry)), width="content")
-                for what, (page, query) in measured_again_at([entry], reader).items():
+                for what, (page, query) in measured_again_at([entry] if is_disturbed else [], reader).items():
                     words = "Repeats the disturbed runs of its sweep." if page == "sweep" else "Fills the launch form."
                     label = f"Measure {what} again" if page == "sweep" else "Measure again"
                     st.page_link(widgets.PAGES[page], label=label, help=words, query_params=query, width="content")

@@ -22,6 +22,8 @@ from engine.store.scripts import MetricSetting, as_set
 FIRST_POINTS = 1_000
 """Maximum number of points per curve in the first answer; longer curves are down-sampled."""
 LATER_POINTS = 2_000
+MOST_MAIN = 6
+"""Maximum number of curves of another program that its run's page shows outside of sections."""
 BANDS_KEPT = 64
 DIGITS, ALL_DIGITS = 9, 17
 LOSSES = ("train/loss", "train/policy_loss")
@@ -43,7 +45,8 @@ def answer(
         settings = reader.recipes.metric_settings(run.experiment) if run.command else {}
         names = list(metrics) or live_metrics([summary.metric for summary in summaries], single, settings)
         shown = {name for name in names if metrics or is_shown(name, settings)}
-        main = main_metrics(run, [name for name in names if name in shown], single)
+        ranked_by = "" if known_experiment(run.experiment) else reader.runs.entry(run_id).ranked_by
+        main = main_metrics(run, [name for name in names if name in shown], single, ranked_by)
         names = [*main, *(name for name in names if name not in main)]
         lines = [name for name in names if not metric(name).band]
         found = (
@@ -101,15 +104,23 @@ def live_metrics(
     )
 
 
-def main_metrics(run: Run, names: Sequence[str], single: Collection[str] = ()) -> list[str]:
-    """Return the two of a run's live metrics that its page shows first: its result, then what training minimizes; of
-    another program those that tell most. During a run others of speed and parallelism are none of them: they are often
-    the first to be recorded.
+def main_metrics(run: Run, names: Sequence[str], single: Collection[str] = (), ranked_by: str = "") -> list[str]:
+    """Return those of a run's live metrics that its page shows first: the two of its result and of what training
+    minimizes. Of another program the first curves: that which ranks its runs (`ranked_by`), those that tell most, then
+    others but of speed and parallelism; the same ones in the same order during the run and after it. Without any, two
+    of what there is, during a run none of speed and parallelism: they are often the first to be recorded.
     """
-    first = [known.result.metric] if (known := known_experiment(run.experiment)) else telling(names, single)
-    likely = [name for name in names if not run.active or name in first or metric(name).section == "Learning"]
-    place = {name: at for at, name in enumerate(first)}
-    return sorted(likely, key=lambda name: (name in single, place.get(name, len(place)), name not in LOSSES))[:2]
+    known = known_experiment(run.experiment)
+    learning = [name for name in names if metric(name).section == "Learning"]
+    if known is None:
+        told = telling(learning, single)
+        place = {name: at for at, name in enumerate(told)}
+        learning.sort(key=lambda name: (name != ranked_by, place.get(name, len(place))))
+        curves = [name for name in learning if name not in single]
+        return curves[:MOST_MAIN] or (learning or ([] if run.active else list(names)))[:2]
+    first = known.result.metric
+    likely = [name for name in names if not run.active or name == first or name in learning]
+    return sorted(likely, key=lambda name: (name in single, name != first, name not in LOSSES))[:2]
 
 
 def _label(known: Metric, *, is_main: bool) -> dict[str, str | bool]:

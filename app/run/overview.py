@@ -178,13 +178,17 @@ def axes(run: Run, reader: Reader) -> tuple[list[str], str]:
 
 def curves(run: Run, reader: Reader) -> None:
     """Show the run's curves, with x-axis and smoothing controls; the address holds both. An ended run whose curves are
-    all too short to be smoothed has no control for it.
+    all too short to be smoothed has no control for it; of one without curves a line says so.
     """
     known = known_experiment(run.experiment)
+    summaries = reader.details.summaries(run.id)
+    if not run.active and not any(metric(each.metric).live for each in summaries):
+        st.caption("This run recorded no curves.")
+        return
     offered, usual = axes(run, reader)
     if (x := st.query_params.get("x", "").lower()) in offered:  # addresses of earlier versions
         usual = x
-    smoothed = [each for each in reader.details.summaries(run.id) if _is_smoothed(each.metric)]
+    smoothed = [each for each in summaries if _is_smoothed(each.metric)]
     is_short = not run.active and all(each.count + each.nonfinite <= FEW for each in smoothed)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         x = st.segmented_control(

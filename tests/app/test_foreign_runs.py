@@ -9,7 +9,7 @@ import pytest
 from app.compare import session_state
 from app.compare.groups import band_named, groups_of
 from app.links.compare import ids_text
-from app.run.live_series import answer
+from app.run.live_series import MOST_MAIN, answer, main_metrics
 from engine.analysis.scaling.targets import time_text
 from engine.home import Home
 from engine.recorder import Point
@@ -18,7 +18,7 @@ from engine.store.timestamps import now
 from engine.system.processes import me
 from engine.transfer.import_child import import_path
 from engine.transfer.tables import runs_table
-from tests.app.reading import html, opened, said
+from tests.app.reading import all_words, html, opened, said
 from tests.app.runs.drawn_table import rows_of, table_of
 from tests.transfer.readers.test_other_programs import mlruns
 
@@ -58,6 +58,35 @@ def test_a_metric_with_one_point_comes_after_curves_on_every_page(home: Home, bo
     assert test.selectbox(key=f"{AT}number").value == f"{CURVE}.last"
     test = opened("compare", {"runs": ids_text(board)})
     assert test.multiselect(key=f"{AT}metrics").options == [CURVE, NOISE, SINGLE]
+
+
+def test_the_same_curves_are_first_during_a_script_s_run_and_after_it(home: Home, store: Store) -> None:
+    run_id = store.runs.add(Launch("train.py", {}, "Ada", demand=Demand(1, 0, 1, 1)))
+    store.claims.claim(run_id, me(), [])
+    names = ["aux/a", "aux/b", "perf/loss_s", "train/loss", "val/accuracy", "val/loss"]
+    points = [Point(name, step, 0.5, float(step)) for name in names for step in range(3)]
+    store.worker.write(run_id, [], run_points=[*points, Point("lr", 0, 0.1, 0.0)])
+    during = answer(home, run_id, [], 0)["metrics"]
+    store.claims.end(run_id, "finished", "It ended.", execution_time_s=1.0)
+    assert answer(home, run_id, [], 0)["metrics"] == during
+    expected = ["val/accuracy", "val/loss", "train/loss", "aux/a", "aux/b"]
+    assert [chart["name"] for chart in during if not chart["section"]] == expected
+    many = [f"aux/{number}" for number in range(9)]
+    assert main_metrics(store.read.runs.one(run_id), many, (), "aux/7") == ["aux/7", *many[: MOST_MAIN - 1]]
+
+
+def test_a_run_that_failed_before_any_value_has_no_controls_of_curves_and_is_not_called_disturbed(
+    home: Home, store: Store
+) -> None:
+    run_id = store.runs.add(Launch("train.py", {}, "Ada", demand=Demand(1, 0, 1, 1)))
+    store.claims.claim(run_id, me(), [])
+    store.worker.write(run_id, [], run_points=[Point("perf/disturbance", 0, 40.0, 0.1)])
+    assert store.read.runs.entry(run_id).disturbed
+    store.claims.end(run_id, "failed", "It failed.")
+    test = opened("run", {"run": str(run_id)})
+    assert "This run recorded no curves." in said(test)
+    assert not [each for each in test.get("button_group") if each.proto.label == "X-axis"] and not test.slider
+    assert "disturbed" not in all_words(test) and "Measure again" not in all_words(test)
 
 
 def test_default_columns_have_the_result_of_each_other_program(home: Home, store: Store) -> None:

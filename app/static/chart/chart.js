@@ -106,7 +106,10 @@ function begin(element) {
       if (!curves.length && !band) continue;
       const section = sectionOf(element, sections, metric, () => chart.draw());
       const panel = panels.get(metric.name) ?? addPanel(section.box, panels, metric);
-      if (panel.node.parentElement !== section.box) section.box.append(panel.node); // it was among the main ones before those were recorded
+      if (panel.node.parentElement !== section.box) {
+        section.box.append(panel.node); // which are the main ones depends on what was recorded by then
+        for (const each of sections.values()) each.count();
+      }
       panel.node.style.order = chart.metrics.indexOf(metric);
       panel.node.hidden = !search.matches(metric);
       if (search.text && section.details && !panel.node.hidden) section.details.open = true;
