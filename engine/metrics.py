@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
 
+DIRECTIONS = {"max": "higher is better", "min": "lower is better"}
+"""Which values of a metric are better, in words."""
 Section = Literal["Learning", "Speed", "Parallelism"]
 BY_TIME = (
     "÷ execution time, without start-up. Before the end, and in the curve: work so far ÷ time so far. Of several runs: "

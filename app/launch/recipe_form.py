@@ -12,6 +12,7 @@ from app.ui import current_user
 from app.ui.html import as_text
 from app.ui.store_access import command as store_command
 from app.ui.store_access import reading
+from engine.metrics import DIRECTIONS
 from engine.script.command import Command, read_command
 from engine.script.enrich import enriched
 from engine.store import Store
@@ -55,17 +56,25 @@ def save_form(command: Command, values: Mapping[str, Any], recipe: str = "") -> 
         )
         name = st.text_input("Name", value=recipe or Path(command.name).stem, key=f"own.recipe.{command.name}")
         description = st.text_area("Description", key="own.recipe.description", height=70, max_chars=2_000)
+        with reading() as reader:
+            result, usual = reader.recipes.ranking_of(recipe or command.name)
+        if command.result:
+            result, usual = command.result, command.better
         ranked, direction = st.columns(2)
         metric = ranked.text_input(
             "Ranking metric",
-            value=command.result,
+            value=result,
             key=f"own.recipe.metric.{command.name}",
             placeholder="e.g. val/accuracy",
             help="The recorded metric by which its runs are ranked.",
         )
         options: list[Literal["max", "min"]] = ["max", "min"]
-        better = direction.segmented_control(
-            "Better is", options, default=command.better or "max", key="own.recipe.better", required=True
+        better: Literal["max", "min"] = direction.segmented_control(
+            *("Direction", options),
+            default="min" if usual == "min" else "max",
+            format_func=DIRECTIONS.__getitem__,
+            key=f"own.recipe.better.{command.name}",
+            required=True,
         )
         if st.button("Save recipe", type="primary", key="own.recipe.save"):
             kept = _with_defaults(command, values)

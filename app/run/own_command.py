@@ -10,7 +10,7 @@ from app.ui.html import as_text, fact_row, titled
 from app.ui.store_access import command as store_command
 from app.ui.widgets import PAGES
 from engine.home import Home
-from engine.metrics import metric
+from engine.metrics import DIRECTIONS, metric
 from engine.runtime.command.snapshot import diff_of
 from engine.script.command import Rendered
 from engine.store import Reader, Store
@@ -83,7 +83,7 @@ def code_in_words(environment: Mapping[str, Any]) -> str:
 def _ranking(entry: RunRow) -> str:
     if not entry.ranked_by:
         return ""
-    return f"ranked by {entry.ranked_by}, {'lower' if entry.better == 'min' else 'higher'} is better"
+    return f"ranked by {entry.ranked_by}, {DIRECTIONS[entry.better or 'max']}"
 
 
 # ---- The metric that ranks the runs of a script: asked once, after its first run ------------------------------------
@@ -100,10 +100,10 @@ def _ask_ranking(run: Run, reader: Reader) -> None:
         with st.container(horizontal=True, vertical_alignment="bottom"):
             name = st.selectbox("Metric", names, key=f"rank-metric-{run.id}", width=260)
             better = st.segmented_control(
-                *("Better is", ["max", "min"]),
+                *("Direction", list(DIRECTIONS)),
                 key=f"rank-better-{run.id}-{name}",
                 default=(name in settings and settings[name].better) or ("min" if usually_low(name) else "max"),
-                format_func=lambda each: "lower" if each == "min" else "higher",
+                format_func=DIRECTIONS.__getitem__,
                 required=True,
             )
             allowed = current_user.control("rank by", [run.owner], what=f"Run {run.id}")

@@ -154,6 +154,13 @@ class RecipeReader:
         row = self.db.row(sql, [name, command_id])
         return row["version"] if row else None
 
+    def ranking_of(self, name: str) -> tuple[str, Literal["max", "min", ""]]:
+        """Return the metric chosen to rank the runs of a script or recipe, and which of its values are better; empty
+        texts without one.
+        """
+        row = self.db.row(_LAST_RANKED, [name])
+        return (row["result"], row["better"]) if row else ("", "")
+
     def names(self) -> list[str]:
         """Return the names of all recipes, hidden ones too."""
         return self.db.column("SELECT DISTINCT name FROM recipes ORDER BY sort_key(name)")

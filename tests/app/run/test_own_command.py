@@ -5,7 +5,9 @@ from zipfile import ZipFile
 
 import pytest
 
+from app.launch import own_command
 from app.run.own_command import own_metrics, usually_low
+from app.ui import current_user
 from engine.access.rules import Program
 from engine.home import Home
 from engine.recorder import Point
@@ -82,6 +84,10 @@ def test_the_ranking_metric_is_asked_for_once(home: Home, finished: int, monkeyp
     words = all_words(opened("run", {"run": str(finished)}))
     assert "ranked by val/accuracy, higher is better" in words
     assert "Which metric ranks" not in words
+    monkeypatch.setattr(current_user, "why_no_commands", lambda: None)
+    monkeypatch.setattr(own_command, "machine_confinement", lambda: ("sandbox", ""))
+    form = opened("launch", {"command": "python train.py --lr 0.3"})
+    assert form.text_input(key="own.recipe.metric.train.py").value == "val/accuracy", "a recipe takes it over"
 
 
 def test_metrics_that_usually_rank_runs_come_first(home: Home, finished: int) -> None:
