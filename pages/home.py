@@ -7,7 +7,7 @@ import streamlit as st
 from app.actions import annotations
 from app.home import recent, summary
 from app.home.recent import experiments_html
-from app.launch.launch_panel import newcomer
+from app.launch.launch_panel import newcomer, own_script
 from app.links.launch import ASKED
 from app.ui import components, current_user, widgets
 from app.ui.html import Slot, slot
@@ -92,6 +92,8 @@ def saved(reader: Reader) -> None:
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Home", anchor=False, width="stretch")
+    if not is_fresh:
+        own_script()
     if not is_fresh and st.button("Launch a run", key="home.launch", type="primary", **current_user.control("launch")):
         st.switch_page(widgets.PAGES["launch"])
 page()

@@ -63,6 +63,16 @@ def newcomer() -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             _first_run(found)
             st.page_link(PAGES["launch"], label="All experiments")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.write("To train with a script of your own, paste the command that starts it.")
+            own_script()
+
+
+def own_script() -> None:
+    """Show the link to the form of a person's own command."""
+    st.page_link(
+        PAGES["launch"], label="Your own script: paste its command", query_params={"command": ""}, width="content"
+    )
 
 
 def _first_run(found: Experiment) -> None:

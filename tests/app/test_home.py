@@ -69,6 +69,8 @@ def test_a_newcomer_is_told_in_two_sentences_what_to_do_and_one_click_does_it(ho
     assert words.count(". ") == 1 and words.endswith(".")
     assert "Best results" not in said(test) and [button.label for button in test.button] == ["Run quick Hogwild!"]
     assert all(f'href="/launch?experiment={one.name}"' in html(test) for one in experiments())
+    links = {each.proto.label: each.proto.query_string for each in test.get("page_link")}
+    assert links["Your own script: paste its command"] == "command="
     test.session_state["person"] = "Ada"
     next(button for button in test.button if button.label == "Run quick Hogwild!").click().run()
     assert not test.exception
