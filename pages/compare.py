@@ -9,9 +9,9 @@ import streamlit as st
 
 from app.actions.annotations import saved_views, view_menu
 from app.compare import number_tabs, session_state
-from app.compare.curve_tab import curve_names, curves, first_in_words
+from app.compare.curve_tab import curves, first_curves, first_in_words
 from app.compare.number_tabs import differences, numeric_names, runs_table, timelines
-from app.compare.selection import choice, chooser, chosen, telling, with_known_names
+from app.compare.selection import choice, chooser, chosen, only_setting, short_names, swept, telling, with_known_names
 from app.compare.tab_widgets import compared, grouping, legend, show_note, view_facts
 from app.export.view_report import view_downloads
 from app.links.compare import TABS, CompareView, address, ids_text, query_of, with_query
@@ -25,7 +25,7 @@ from engine.analysis.result import compared as compared_values
 from engine.analysis.result import ranked_or_telling, reached_most
 from engine.analysis.run_values import is_timed
 from engine.filter.tree import metric_written
-from engine.registry import experiment_title, known_experiment
+from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 
@@ -100,9 +100,8 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
     page_capture.facts("Shown", view_facts(view, shown))
     if view.tab in ("curves", "scatter"):
         legend(shown)
-    titles = {experiment_title(run.experiment) for run in runs}
     groups = {group.name: group.runs for group in shown.groups} or {
-        experiment_title(run.experiment) if len(titles) == len(runs) else f"run {run.id}": (run,) for run in runs
+        name: (run,) for name, run in zip(short_names(runs), runs, strict=True)
     }
     show_unequal_work(groups, reader)
     show_not_learned(groups)
@@ -115,13 +114,13 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
             view = replace(view, disturbed=disturbed_choice(ended, reader, key=key))
         values = [compared_values(ended, name, with_disturbed=view.disturbed) for name in names]
         first = first_in_words(reader, ended, view)
-        for said in filter(None, [*(values or [_of_default(view, groups, runs)]), first]):
+        for said in filter(None, [*(values or [_of_default(reader, view, groups, runs)]), first]):
             st.markdown(f"**{as_text(said)}**")
             page_capture.words([said])
         if timed:
             time_difference(ended, reader, whole=view.disturbed)
         named = () if any(run.name for run in runs) else telling(runs)
-        show_note(may_explain(groups, shown.fields or named))
+        show_note(may_explain(groups, {*(shown.fields or named), *swept(reader, runs), *only_setting(runs)}))
     if view.tab == "curves":
         view = curves(reader, shown, view)
     elif view.tab == "differences":
@@ -147,12 +146,16 @@ def _asked_for(view: CompareView, runs: tuple[RunRow, ...]) -> list[str]:
     return [name] if name and (view.number or [name] != usual) else []
 
 
-def _of_default(view: CompareView, groups: dict[str, tuple[RunRow, ...]], runs: tuple[RunRow, ...]) -> str:
+def _of_default(
+    reader: Reader, view: CompareView, groups: dict[str, tuple[RunRow, ...]], runs: tuple[RunRow, ...]
+) -> str:
     """Return which group is best by the default value below: with runs of other programs it may be none that ranks
     them.
     """
     shown = (
-        [metric_written(name, "last") for name in curve_names(runs)] if view.tab == "curves" else numeric_names(runs)
+        [metric_written(name, "last") for name in first_curves(reader, runs)]
+        if view.tab == "curves"
+        else numeric_names(runs)
     )
     results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked_or_telling(run))}
     if not shown or results == {shown[0]} or all(known_experiment(run.experiment) for run in runs):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from app.charts.sweep_data import is_for_learning
+from app.charts.sweep_data import default_metric, is_for_learning, metric_asked, metric_choices
 from app.core.assets import at
 from app.links import addresses
 from app.links.compare import CompareView, query_of
@@ -73,7 +73,7 @@ def page(sweep_id: int) -> None:
             show_unequal_work(counted(groups), reader)
             show_not_learned(counted(groups))
             of_speed = not is_for_learning(sweep)
-            whole = shows_times(view, of_speed) and disturbed_choice(
+            whole = shows_times(view, of_speed, sweep, runs) and disturbed_choice(
                 groups, reader, sweep_id=sweep_id, of_speed=of_speed
             )
             if said := headline(sweep, every, groups, reader, whole):
@@ -116,12 +116,14 @@ def page(sweep_id: int) -> None:
     components.pulse(token, sweep_id=sweep_id, active=sweep.active or goes_on, every_ms=EVERY_MS)
 
 
-def shows_times(view: str, of_speed: bool) -> bool:
+def shows_times(view: str, of_speed: bool, sweep: Sweep, runs: Sequence[RunRow]) -> bool:
     """Return whether times are below, so that disturbed runs matter: those of a sweep about learning only where asked
-    for.
+    for, or where it has nothing else.
     """
-    is_asked = view in VIEWS[1:3] or (view == VIEWS[0] and depends_on_time(st.query_params.get("number", "")))
-    return is_asked or (view == VIEWS[0] and of_speed)
+    if view != VIEWS[0] or of_speed:
+        return view in VIEWS[:3]
+    asked = metric_asked(sweep, runs)
+    return depends_on_time(st.query_params.get("number") or default_metric(metric_choices(runs, asked), "time", asked))
 
 
 def headline(

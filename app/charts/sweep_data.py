@@ -9,7 +9,7 @@ import streamlit as st
 
 from engine.analysis.comparability import depends_on_time
 from engine.analysis.pipeline import BatchSpans, SplitCost, batches, stage_work, work_s
-from engine.analysis.result import reached_most
+from engine.analysis.result import ranked_or_telling, ranking_metric, reached_most
 from engine.analysis.run_values import field_in_words
 from engine.analysis.scaling.answers import question
 from engine.analysis.scaling.scaling_data import axis_of, by_values
@@ -18,7 +18,7 @@ from engine.analysis.statistics.groups import Group, grouped
 from engine.errors import EngineError
 from engine.experiment import Baseline, Experiment, Reference, Scaling
 from engine.metrics import LAST_EPISODES, metric
-from engine.registry import experiment
+from engine.registry import experiment, known_experiment
 from engine.store import Reader, Sweep
 from engine.store.records import Run, RunRow, is_complete
 
@@ -45,15 +45,19 @@ def is_for_learning(sweep: Sweep) -> bool:
 
 def metric_asked(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     """Return the metric that a sweep asks about: execution time if it is for timing or varies a count, unless its
-    ready-made question is another; else the result of its experiment. A sweep over a count that is not for timing is
+    ready-made question is another; else the result of its experiment, and of a lab's own
+    script the metric that ranks its runs, or tells most. A sweep over a count that is not for timing is
     asked about its result where that has an answer, or where all its times are disturbed.
     """
     known, ready = experiment_of(sweep), question(sweep)
     is_for_timing = bool(sweep.timing or sweep.exclusive)
     timed = ready.is_timed if ready else is_for_timing or axis_of(sweep.fields)
-    if known is None or not timed:
-        return EXECUTION if known is None else known.result.metric
     complete = [run for run in runs if is_complete(run)]
+    if known is None:
+        found = (each.result.metric for run in complete or runs if (each := ranked_or_telling(run)))
+        return EXECUTION if timed else ranking_metric(complete or runs) or next(found, EXECUTION)
+    if not timed:
+        return known.result.metric
     is_disturbed = bool(complete) and all(run.disturbed for run in complete)
     if not is_for_timing and (is_disturbed or (not ready and reached_most(by_values(sweep.fields, runs)))):
         return known.result.metric
@@ -90,11 +94,17 @@ def default_metric(choices: Sequence[str], compares: Compares, asked: str = EXEC
     return [*rates, *others, *choices][0]
 
 
-def statistic_of(name: str) -> str:
-    """Return which statistic of a metric represents a run, in words; empty if it has only one."""
+def statistic_of(name: str, *, of_script: bool = False) -> str:
+    """Return which statistic of a metric represents a run, in words; empty if it has only one. Runs `of_script`s of the
+    lab's own are ranked by last values.
+    """
     if metric(name).is_single:
         return ""
-    return "last value of each run" if name.startswith("test/") or name == LAST_EPISODES else "mean over each run"
+    return (
+        "last value of each run"
+        if of_script or name.startswith("test/") or name == LAST_EPISODES
+        else "mean over each run"
+    )
 
 
 def value_of(run: RunRow, name: str) -> float | None:
@@ -103,7 +113,8 @@ def value_of(run: RunRow, name: str) -> float | None:
         return None
     if name in (EXECUTION, STARTUP):
         return run.execution_time_s if name == EXECUTION else run.startup_time_s
-    return (run.mean if statistic_of(name).startswith("mean") else run.last).get(name)
+    statistic = statistic_of(name, of_script=known_experiment(run.experiment) is None)
+    return (run.mean if statistic.startswith("mean") else run.last).get(name)
 
 
 class DisturbedPoint(NamedTuple):

@@ -29,10 +29,11 @@ from app.report import Chart, page_capture
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.comparability import depends_on_time, unreliable
+from engine.analysis.result import ranking_metric
 from engine.analysis.run_values import curves_among, metric_names
 from engine.analysis.scaling.targets import choices, time_text, to_goal, usual_target, way
 from engine.home import Home
-from engine.metrics import metric
+from engine.metrics import is_rate, metric
 from engine.registry import experiment_title, known_experiment
 from engine.store import Reader
 from engine.store.records import RunRow
@@ -69,9 +70,7 @@ def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
         view = several_of(
             view, "metrics", "Metrics", known, lambda name: metric(name).label, placeholder="Default metrics", width=340
         )
-        settings = reader.recipes.common_settings(found.runs)
-        first = [name for name in known if name not in settings or settings[name].is_shown] or known
-        usual, shown = usual_axis(reader, found.runs), view.metrics or tuple(first[:FIRST])
+        usual, shown = usual_axis(reader, found.runs), view.metrics or tuple(first_curves(reader, found.runs))
         offered = list(dict.fromkeys([usual, *axes_of(reader, found.runs, shown, known)]))
         if view.x in {*AXES, BYTES, *map(axis_of, known)}:  # of a link: the charts say which run lacks it
             offered = list(dict.fromkeys([*offered, view.x]))
@@ -99,7 +98,7 @@ def first_in_words(reader: Reader, groups: Mapping[str, Sequence[RunRow]], view:
     """
     runs = [run for own in groups.values() for run in own]
     axis, known = view.x or usual_axis(reader, runs), choices(runs)
-    name = next((name for name in (*view.metrics, *known) if name in known), "")
+    name = next((name for name in (*view.metrics, ranking_metric(runs), *known) if name in known), "")
     target = usual_target(runs, name) if name else None
     is_left_out = axis == "time" and not view.disturbed and any(run.disturbed for run in runs)
     if view.tab != "curves" or len(groups) < 2 or target is None or axis not in _COUNTS or is_left_out:
@@ -173,9 +172,22 @@ def _of_all(found: Compared, view: CompareView, charts: Sequence[_Chart]) -> Ite
 
 
 def curve_names(runs: Sequence[RunRow]) -> list[str]:
-    """Return the metrics that have curves, most common first; single values of other programs last."""
+    """Return the metrics that have curves: the one chosen to rank the runs, then the most common; single values of
+    other programs last.
+    """
     known, drawn = [name for name in metric_names(runs) if metric(name).live], curves_among(runs)
-    return sorted(known, key=lambda name: (name not in drawn, -sum(name in run.last for run in runs)))
+    chosen = ranking_metric(runs)
+    return sorted(known, key=lambda name: (name != chosen, name not in drawn, -sum(name in run.last for run in runs)))
+
+
+def first_curves(reader: Reader, runs: Sequence[RunRow]) -> list[str]:
+    """Return the metrics of the charts if none is selected: none that was switched off, and of other programs no rates,
+    if they have others.
+    """
+    known, settings = curve_names(runs), reader.recipes.common_settings(runs)
+    are_ours = any(known_experiment(run.experiment) for run in runs)
+    shown = [name for name in known if name not in settings or settings[name].is_shown] or known
+    return ([name for name in shown if are_ours or not is_rate(name)] or shown)[:FIRST]
 
 
 def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: CompareView, offered: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ from app.ui.widgets import title_of
 from engine.analysis import differences as apart
 from engine.analysis.comparability import OTHER_PROGRAMS, left_out, programs_in_words, unreliable
 from engine.analysis.differences import MISSING, Row
-from engine.analysis.result import ranked_or_telling
+from engine.analysis.result import ranked_or_telling, ranking_metric
 from engine.analysis.run_values import Value, field_names, is_timed, label, number, setting_title, shown, value
 from engine.analysis.run_values import names as number_names
 from engine.config_values import field_title, value_in_words
@@ -187,6 +187,8 @@ def numeric_names(runs: Sequence[RunRow]) -> list[str]:
         return bool(held) and all(isinstance(each, int | float) and not isinstance(each, bool) for each in held)
 
     results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked_or_telling(run))}
+    if chosen := ranking_metric(runs):
+        results = {metric_written(chosen, "last")}
     first = results if len(results) == 1 else set[str]()
     return sorted(filter(is_numeric, number_names(runs)), key=lambda name: name not in first)
 

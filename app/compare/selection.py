@@ -13,6 +13,8 @@ from app.links.compare import CompareView, ids_text
 from app.ui.run_state import outcome
 from app.ui.widgets import FILTER_EXAMPLE, FILTER_HELP, title_of
 from engine.analysis.run_values import (
+    ABOUT,
+    EXPERIMENT,
     SEEDING,
     field,
     field_in_words,
@@ -27,6 +29,7 @@ from engine.filter.syntax import LONGEST
 from engine.registry import experiment_title
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow, Status
+from engine.store.sweeps.sweeps import SEED
 
 MOST_RUNS = 30
 LONGEST_NAME, MOST_NAMED = 60, 4
@@ -82,6 +85,38 @@ def names_of(runs: Sequence[RunRow]) -> dict[int, str]:
     kinds = [experiment_title(run.experiment) if several else "" for run in runs]
     said = [text if kind in text else f"{kind}, {text}" for kind, text in zip(kinds, said, strict=True)]
     return {run.id: f"{run.id}: {text}" for run, text in zip(runs, said, strict=True)}
+
+
+def short_names(runs: Sequence[RunRow]) -> list[str]:
+    """Return names of runs for sentences: their experiments, or the values of the only setting in which they differ,
+    where these are all different, else their numbers.
+    """
+    numbers = [f"run {run.id}" for run in runs]
+    titles = [experiment_title(run.experiment) for run in runs]
+    values = [_differences(run, only_setting(runs)) for run in runs]
+    for said in (titles, values):
+        if len(set(said)) == len(runs) and all(0 < len(name) <= LONGEST_NAME for name in said):
+            return said
+    return numbers
+
+
+def only_setting(runs: Sequence[RunRow]) -> list[str]:
+    """Return the setting in which runs of one experiment differ, if it is a single one and not the seed; none where
+    names that people gave them, not a sweep, tell them apart.
+    """
+    if len({"" if run.sweep_id else run.name for run in runs}) > 1:
+        return []
+    apart = [name for name in field_names(runs, that_differ=True) if name not in ABOUT or name == EXPERIMENT]
+    return apart if len(apart) == 1 and apart[0] not in (SEED, EXPERIMENT) else []
+
+
+def swept(reader: Reader, runs: Sequence[RunRow]) -> set[str]:
+    """Return the settings that the sweeps of runs vary; none if a run is of no sweep."""
+    found = {run.sweep_id for run in runs}
+    ids = [sweep_id for sweep_id in found if sweep_id]
+    return (
+        {name for sweep_id in ids for name in reader.sweeps.one(sweep_id).fields} if len(ids) == len(found) else set()
+    )
 
 
 def telling(runs: Sequence[RunRow]) -> list[str]:

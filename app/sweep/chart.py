@@ -192,7 +192,7 @@ def _drawn(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader, *, w
         if by_rank
         else metric(name).help
         if is_rate(name)
-        else statistic_of(name)
+        else statistic_of(name, of_script=experiment_of(sweep) is None)
     )
     sentences = _captions(sweep, groups, name, basis, [explained(sweep)] if lines else [], lacking) if groups else []
     sentences += [said] if (said := left_out([run for run in every if run.id in apart])) else []

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, sqrt
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 from engine.analysis.comparability import block_of, depends_on_time
 from engine.analysis.run_values import number, other_task, split, telling
@@ -74,6 +74,19 @@ def ranked_or_telling(run: RunRow) -> Ranked | None:
     return None if name is None else Ranked.of(name, run.last[name])
 
 
+def ranking_metric(runs: Iterable[RunRow]) -> str:
+    """Return the metric that a person chose to rank runs of one's own scripts; empty without one, and with several."""
+    runs = list(runs)
+    names = {run.ranked_by for run in runs if run.ranked_by in run.last}
+    return names.pop() if len(names) == 1 and not any(known_experiment(run.experiment) for run in runs) else ""
+
+
+def better_values(name: str, runs: Iterable[RunRow]) -> Literal["max", "min"] | None:
+    """Return which values of a metric are better: as was chosen with it for the runs, else by its definition."""
+    chosen = {run.better for run in runs if run.ranked_by == name}
+    return metric(name).better if len(chosen) != 1 else chosen.pop() or metric(name).better
+
+
 def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
     """Return which group reached the best result, as a sentence, and what was not counted; empty unless all groups with
     complete runs have results of one task that are to be high and do not depend on time; of another
@@ -91,7 +104,8 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
     if (known.better != "max" and not is_foreign) or depends_on_time(known.name):
         return ""
     values = {name: [(block_of(run), each.value) for run, each in own] for name, own in found.items()}
-    return _ordered(values, known, every[0][1].result.of) + _not_counted(groups)
+    better = better_values(known.name, (run for run, _ in every))
+    return _ordered(values, known, every[0][1].result.of, better) + _not_counted(groups)
 
 
 def best_so_far(groups: Mapping[str, Sequence[RunRow]]) -> str:
@@ -111,10 +125,11 @@ def best_so_far(groups: Mapping[str, Sequence[RunRow]]) -> str:
     if not results or len({(each.metric, each.of) for each in results}) > 1 or len(tasks) > 1:
         return ""
     known = metric(results[0].metric)
-    if known.better is None or depends_on_time(known.name):
+    better = better_values(known.name, (run for runs in groups.values() for run in runs))
+    if better is None or depends_on_time(known.name):
         return ""
     means = {name: fmean(each.value for each in own) for name, own in found.items()}
-    order = sorted(means, key=means.__getitem__, reverse=known.better == "max")
+    order = sorted(means, key=means.__getitem__, reverse=better == "max")
     named = [
         f"{name} ({metric_in_words(known.name, means[name])}, {len(found[name])} "
         f"{'run' if len(found[name]) == 1 else 'runs'})"
@@ -174,16 +189,19 @@ def compared(groups: Mapping[str, Sequence[RunRow]], name: str, *, with_disturbe
     apart = other_task([run for group in values for run in groups[group]])
     if apart and not known.name.startswith("perf/"):
         return f"{known.label} does not compare: the runs differ in {apart}."
-    return _ordered(values, known, "" if known.is_single else found[1])
+    better = better_values(known.name, (run for group in values for run in groups[group]))
+    return _ordered(values, known, "" if known.is_single else found[1], better)
 
 
-def _ordered(values: Mapping[str, Sequence[tuple[Block, float]]], known: Metric, of: str) -> str:
+def _ordered(
+    values: Mapping[str, Sequence[tuple[Block, float]]], known: Metric, of: str, better: Literal["max", "min"] | None
+) -> str:
     """Return the groups with the best and the worst mean of a metric (the highest and the lowest if neither direction
-    is better), and whether they differ clearly, as sentences.
+    is `better`), and whether they differ clearly, as sentences.
     """
     means = {name: fmean(value for _, value in own) for name, own in values.items()}
-    first, last = ("Lowest", "highest") if known.better == "min" else ("Highest", "lowest")
-    order = sorted(means, key=means.__getitem__, reverse=known.better != "min")
+    first, last = ("Lowest", "highest") if better == "min" else ("Highest", "lowest")
+    order = sorted(means, key=means.__getitem__, reverse=better != "min")
     best, worst = order[0], order[-1]
     average = " on average" if sum(map(len, values.values())) > len(values) else ""
     label = _lower(known.label)

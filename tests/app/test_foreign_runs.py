@@ -13,8 +13,10 @@ from app.run.live_series import MOST_MAIN, answer, main_metrics
 from engine.analysis.scaling.targets import time_text
 from engine.home import Home
 from engine.recorder import Point
-from engine.store import Demand, Launch, RankRow, Store
+from engine.script.command import read_command
+from engine.store import Demand, Launch, RankRow, Store, SweepLaunch
 from engine.store.timestamps import now
+from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
 from engine.transfer.import_child import import_path
 from engine.transfer.tables import runs_table
@@ -189,3 +191,37 @@ def test_a_band_that_some_groups_are_too_small_for_says_so(store: Store) -> None
     runs = store.read.runs.some([foreign(store, {CURVE: 2}, lr=lr) for lr in (0.1, 0.1, 0.1, 0.2, 0.2)])
     assert band_named("sd", groups_of(runs, ["lr"]), "mean") == "± standard deviation (min to max where n < 3)"
     assert band_named("sd", groups_of(runs[:4], ["lr"]), "mean") == "± standard deviation"
+
+
+def test_the_metric_chosen_to_rank_the_runs_of_a_script_comes_first_in_compare_and_on_the_page_of_a_sweep(
+    home: Home, store: Store
+) -> None:
+    shared = Launch("train.py", {}, "Ada", name="rates", command=read_command("python train.py --lr 0.1"))
+    sweep_id = launch_sweep(home, SweepLaunch(shared, {"lr": [0.05, 0.2]}, 1))
+    ids = [run.id for run in store.read.sweeps.runs(sweep_id)]
+    for run_id in ids:
+        store.claims.claim(run_id, me(), [])
+        points = [
+            Point(name, step, (step + 1) * run_id / 10, float(step))
+            for name in ("perf/samples_per_second", "train/loss", "val/error")
+            for step in range(3)
+        ]
+        store.worker.write(run_id, [], run_points=[*points, Point("perf/disturbance", 9, 90.0, 9.0)])
+        store.claims.end(run_id, "finished", "It ended.", execution_time_s=1.0)
+    sweep = opened("sweep", {"sweep": str(sweep_id)})
+    assert sweep.selectbox[0].value == "val/error", "the curve that tells most, while none was chosen"
+    store.recipes.rank_by(ids[0], "train/loss", "max", by="Ada")
+    sweep = opened("sweep", {"sweep": str(sweep_id)})
+    assert sweep.selectbox[0].value == "train/loss"
+    assert "last value of each run" in said(sweep)
+    assert "there is no table" not in said(sweep)
+    store.recipes.rank_by(ids[0], "val/error", "min", by="Ada")
+    test = opened("compare", {"runs": ids_text(ids)})
+    assert test.multiselect(key=f"{AT}metrics").options[0] == "val/error"
+    assert "**Last val/error: 0.3 (lr 0.05), 0.6 (lr 0.2).**" in said(test)
+    assert "**Throughput**" not in said(test), "no chart of speed, unless asked for"
+    assert "Also different" not in said(test)
+    test = opened("compare", {"runs": ids_text(ids), "tab": "bars"})
+    assert test.selectbox(key=f"{AT}number").value == "val/error.last"
+    sweep = opened("sweep", {"sweep": str(sweep_id), "number": "perf/execution_time_s"})
+    assert "Include disturbed runs" in [each.label for each in sweep.toggle]
