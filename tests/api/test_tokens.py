@@ -13,10 +13,11 @@ OPERATIONS = [(method, path) for path, item in DOCUMENT["paths"].items() for met
 
 
 def ask(script: Script, method: str, path: str, run_id: int) -> httpx.Response:
-    path = path.format(run_id=run_id, sweep_id=1, name="hogwild")
-    return (
-        script.get(path) if method == "get" else script.post(path, {"experiment": "hogwild"} if path == "/runs" else {})
-    )
+    path = path.format(run_id=run_id, sweep_id=999, name="hogwild")
+    if method == "get":
+        return script.get(path)
+    bodies = {"/runs": {"experiment": "hogwild"}, "/sweeps": {"experiment": "hogwild", "over": {"trainers": [1, 2]}}}
+    return script.post(path, bodies.get(path, {}))
 
 
 def test_every_operation_asks_for_a_token_and_takes_one_of_its_scope(lab: Lab) -> None:

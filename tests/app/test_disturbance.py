@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.api import catalogue_routes, run_routes
@@ -183,7 +185,8 @@ def test_disturbed_runs_lead_to_where_they_are_measured_again(home: Home) -> Non
     assert label == "Measure again" and f"clone={one}" in query
 
 
-def test_compare_has_the_permalink_of_its_view(home: Home) -> None:
+def test_compare_has_the_permalink_of_its_view(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(st.context), "url", property(lambda _: "http://127.0.0.1:8501/compare"))
     hogwild(home, {"trainers": [1, 2]}, 1)
     page = opened("compare", {"runs": "1,2", "tab": "bars", "v": "3"})
     links = [each.value for each in page.code]
