@@ -200,17 +200,17 @@ class Interpreter:
     def _assign(self, node: ast.Assign, scope: "Scope") -> None:
         value = self.value(node.value, scope)
         for target in node.targets:
-            self.bind(target, value, scope)
+            self.assign(target, value, scope)
 
     def _annassign(self, node: ast.AnnAssign, scope: "Scope") -> None:
         if node.value:
-            self.bind(node.target, self.value(node.value, scope), scope)
+            self.assign(node.target, self.value(node.value, scope), scope)
 
     def _augassign(self, node: ast.AugAssign, scope: "Scope") -> None:
         before = self.value(node.target, scope)
-        self.bind(node.target, computed(node.op, before, self.value(node.value, scope)), scope)
+        self.assign(node.target, computed(node.op, before, self.value(node.value, scope)), scope)
 
-    def bind(self, target: ast.expr, value: Any, scope: "Scope") -> None:
+    def assign(self, target: ast.expr, value: Any, scope: "Scope") -> None:
         """Give a value to a name, an attribute, an item, or to several."""
         if isinstance(target, ast.Name):
             scope.names[target.id] = value
@@ -227,7 +227,7 @@ class Interpreter:
         elif isinstance(target, ast.Tuple | ast.List):
             parts = list(value) if isinstance(value, list | tuple) and len(value) == len(target.elts) else None
             for at, each in enumerate(target.elts):
-                self.bind(each, parts[at] if parts else UNKNOWN, scope)
+                self.assign(each, parts[at] if parts else UNKNOWN, scope)
 
     def _if(self, node: ast.If, scope: "Scope") -> None:
         test = self.value(node.test, scope)
@@ -241,7 +241,7 @@ class Interpreter:
     def _for(self, node: ast.For, scope: "Scope") -> None:
         items = self.items(self.value(node.iter, scope))
         for item in [UNKNOWN] if items is None else items:
-            self.bind(node.target, item, scope)
+            self.assign(node.target, item, scope)
             with suppress(_Leave):
                 self.block(node.body, scope)
         self.branch(node.orelse, scope)
@@ -253,7 +253,7 @@ class Interpreter:
         for item in node.items:
             value = self.value(item.context_expr, scope)
             if item.optional_vars:
-                self.bind(item.optional_vars, value, scope)
+                self.assign(item.optional_vars, value, scope)
         self.block(node.body, scope)
 
     def _try(self, node: ast.Try, scope: "Scope") -> None:
@@ -461,7 +461,7 @@ class Interpreter:
         inner = Scope(scope.module, {}, scope.chain())
         found: list[Any] = []
         for item in items:
-            self.bind(generator.target, item, inner)
+            self.assign(generator.target, item, inner)
             tests = [self.value(each, inner) for each in generator.ifs]
             if not all(is_constant(each) for each in tests):
                 return UNKNOWN
@@ -477,7 +477,7 @@ class Interpreter:
 
     def _value_namedexpr(self, node: ast.NamedExpr, scope: "Scope") -> Any:
         value = self.value(node.value, scope)
-        self.bind(node.target, value, scope)
+        self.assign(node.target, value, scope)
         return value
 
     def _value_await(self, node: ast.Await, scope: "Scope") -> Any:

@@ -27,8 +27,11 @@ NOT_ON_A_NETWORK = {
     "engine/system/network_isolation.py",
     "engine/runtime/transport/shared_memory.py",
     "engine/store/access/authorization.py",
+    "engine/runtime/command/process.py",
 }
-"""Modules whose words look alike: a probe of loopback, a Unix socket in a folder of its owner's, a signature."""
+"""Modules whose words look alike: a probe of loopback, a Unix socket in a folder of its owner's, a signature, a socket
+that only finds a free port.
+"""
 BETWEEN_NODES = {
     "engine/cluster/worker.py",
     "engine/cluster/probe.py",
