@@ -172,6 +172,16 @@ def offset_now(path: Path, offset: int) -> int:
         return max(0, min(offset - int(found[1].replace(b",", b"")) + len(found[0]), size))
 
 
+def tail(path: Path, size: int = 4_000) -> str:
+    """Return the end of a log; empty if there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - size))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def trim(path: Path) -> None:
     """Free the middle of a long log, even while it is being written."""
     try:

@@ -3,7 +3,6 @@
 import re
 import signal
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from engine.runtime.command.process import Start
@@ -23,16 +22,6 @@ class RankExit(NamedTuple):
     rank: int
     code: int
     pid: int
-
-
-def tail(path: Path, size: int = 4_000) -> str:
-    """Return the end of a log; empty if there is none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - size))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
 
 
 def rank_exits(text: str) -> list[RankExit]:

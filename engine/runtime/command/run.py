@@ -18,7 +18,7 @@ from engine.hang.stacks import last_stacks
 from engine.home import Home
 from engine.recorder import Point
 from engine.runtime.command import snapshot
-from engine.runtime.command.cause import cause_of, rank_exits, tail
+from engine.runtime.command.cause import cause_of, rank_exits
 from engine.runtime.command.process import CommandProcess, Start, known_pids, prepared
 from engine.runtime.command.sources.readings import Reading
 from engine.runtime.command.sources.sources import Sources
@@ -35,6 +35,7 @@ from engine.store.worker_writes import StoreSink
 from engine.system.confinement import confinement
 from engine.system.out_of_memory import kernel_kills
 from engine.system.processes import describe_exit
+from engine.system.run_files import tail
 from engine.trace.health import BAD, Verdict
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from pickle import UnpicklingError
 
 from torch import Tensor
@@ -24,6 +23,7 @@ from engine.runtime.worker.sink import Sink, StopRequested, retry_while_busy
 from engine.store.timestamps import now
 from engine.system.out_of_memory import kernel_kills, kill_cause, memory_cause
 from engine.system.processes import describe_exit
+from engine.system.run_files import tail
 from engine.trace.health import Verdict
 
 OUTSTAY_S = 3.0
@@ -215,7 +215,7 @@ class RankMonitor:
             self.departed[member.plan.index] = 1
             self._tell("rank lost", f"{sentence} The other ranks continue.")
             return
-        last_words = _tail(self.context.folder / "logs" / f"{member.role}.log")
+        last_words = tail(self.context.folder / "logs" / f"{member.role}.log")
         cause = memory_cause(last_words) or collective_cause(last_words)
         if not cause and code == -signal.SIGKILL and not member.remote:
             cause = kill_cause(self.kernel_kills, kernel_kills())
@@ -289,13 +289,3 @@ class RankMonitor:
                         case Saved():
                             self.progress.checkpoints.append(message)
         self.progress.write_last()
-
-
-def _tail(path: Path, size: int = 4000) -> str:
-    """Return the end of a log; empty if there is none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - size))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
