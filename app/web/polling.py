@@ -92,7 +92,7 @@ class PollingRoutes:
 
 # ---- Limits on request duration and connections, so that slow or idle clients don't starve others ------------------
 # uvicorn waits for headers and bodies without a timeout. Only requests are limited, not responses, downloads or
-# open WebSockets.
+# open WebSockets; those a console that is to end waits for only so long.
 
 HEADERS_S = 10.0
 """From the first byte of a request, or the start of its connection, to the end of its headers."""
@@ -100,6 +100,8 @@ LEAST_RATE = 16_000
 """Least average rate of a body, in bytes per second."""
 GRACE_S = 10.0
 """Extra seconds for a body."""
+SHUTDOWN_S = 5.0
+"""How long a console that is to end waits for responses; a client that reads none of its download can't hold it."""
 MOST_CONNECTIONS = 2_000
 """Greatest number of connections; half of the process's open file limit if that is less."""
 TICK_S = 1.0
@@ -114,6 +116,8 @@ class ConnectionLimit:
     most: int
     without_request: "dict[BoundedProtocol, None]" = field(default_factory=dict)
     """Connections without complete headers, oldest first."""
+    connections: set[Any] = field(default_factory=set)
+    """All connections of the server, WebSockets too."""
 
 
 class BoundedProtocol(H11Protocol):
@@ -210,10 +214,14 @@ def bounded_connections() -> Iterator[None]:
         yield
     finally:
         del loop.create_server
+        for connection in room.connections:
+            connection.transport.abort()
 
 
 def _bounded(made: Any, room: ConnectionLimit) -> Any:
     """Return a bounded connection for a uvicorn protocol; any other protocol unchanged."""
-    return (
-        BoundedProtocol(made.config, made.server_state, made.app_state, room) if hasattr(made, "server_state") else made
-    )
+    if not hasattr(made, "server_state"):
+        return made
+    made.config.timeout_graceful_shutdown = SHUTDOWN_S  # Streamlit sets no limit
+    room.connections = made.server_state.connections
+    return BoundedProtocol(made.config, made.server_state, made.app_state, room)

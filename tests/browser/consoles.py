@@ -4,6 +4,7 @@ accounts.
 
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -44,7 +45,7 @@ class Console:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "streamlit", "run", "app/asgi.py", "--server.port", str(self.port)],
                 cwd=ROOT,
-                env=os.environ | {"PARALLAB_HOME": str(self.home.path)} | self.settings,
+                env=os.environ | {"PARALLAB_HOME": str(self.home.path), "PYTHONFAULTHANDLER": "1"} | self.settings,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -52,10 +53,14 @@ class Console:
         wait_until(self._answers, "the console answers")
 
     def stop(self) -> None:
-        """End the server as Ctrl-C does, and wait for it."""
+        """End the server as Ctrl-C does, and wait for it; one that doesn't end leaves its stacks in console.log."""
         if self._process:
             self._process.terminate()
-            self._process.wait(timeout=PATIENCE_S)
+            try:
+                self._process.wait(timeout=PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self._process.send_signal(signal.SIGABRT)
+                raise
             self._process = None
 
     def kill(self) -> None:

@@ -42,6 +42,14 @@ async def _long(request: Request) -> StreamingResponse:
     return StreamingResponse(parts())
 
 
+async def _endless(request: Request) -> StreamingResponse:
+    async def parts() -> AsyncIterator[bytes]:
+        while True:
+            yield bytes(1_000_000)
+
+    return StreamingResponse(parts())
+
+
 async def _echo(page: WebSocket) -> None:
     await page.accept()
     with suppress(WebSocketDisconnect):
@@ -62,6 +70,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
     monkeypatch.setattr(polling, "GRACE_S", BOUND_S)
     monkeypatch.setattr(polling, "TICK_S", TICK_S)
     monkeypatch.setattr(polling, "LEAST_RATE", LEAST_RATE)
+    monkeypatch.setattr(polling, "SHUTDOWN_S", BOUND_S)
     with ExitStack() as stack:
 
         def start(most: int = 100) -> int:
@@ -78,14 +87,14 @@ def _served() -> Iterator[int]:
         Route("/length", _length, methods=methods),
         Route("/early", _early, methods=methods),
         Route("/long", _long),
+        Route("/endless", _endless),
         WebSocketRoute("/echo", _echo),
     ]
     server = uvicorn.Server(
         uvicorn.Config(
             Starlette(routes=routes, lifespan=_bounded),
             port=0,
-            log_level="error",
-            timeout_graceful_shutdown=1,
+            log_level="critical",
             ws="websockets-sansio",
         )
     )
@@ -97,6 +106,7 @@ def _served() -> Iterator[int]:
     finally:
         server.should_exit = True
         thread.join(PATIENCE_S)
+        assert not thread.is_alive(), "the server ends although clients keep their connections"
 
 
 def opened(port: int) -> socket.socket:
@@ -199,6 +209,14 @@ def test_long_answers_and_quiet_sockets_are_not_bounded(serve: Callable[..., int
         assert until(client, b"\r\n0\r\n\r\n").count(b"part ") == 4
         page.send("still here")
         assert page.recv(timeout=PATIENCE_S) == "still here"
+
+
+def test_a_client_that_reads_nothing_does_not_hold_a_server_that_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling, "SHUTDOWN_S", BOUND_S)
+    with ExitStack() as stack, _served() as port:
+        client = stack.enter_context(opened(port))
+        client.sendall(GET.replace(b"/length", b"/endless"))
+        until(client, b"200 OK")
 
 
 def test_at_the_most_connections_the_one_that_waited_longest_for_its_request_makes_room(
