@@ -25,7 +25,7 @@ from engine.home import Home
 from engine.launch import launch
 from engine.launch_options import LaunchOptions
 from engine.registry import definition
-from engine.script.command import Command, read_command
+from engine.script.command import Command, missing_file, read_command
 from engine.script.enrich import enriched
 from engine.store import Launch, Reader, Status, Store, SweepLaunch
 from engine.store.launches import LONGEST_KEY, LaunchKey
@@ -261,6 +261,8 @@ def _read(asked: Submission) -> Command:
     if asked.python and shutil.which(asked.python) is None:
         raise ConfigError.of("python", f"python must be an interpreter's path; got '{asked.python}'.")
     found = enriched(read_command(asked.command or "", asked.folder, asked.python))
+    if missing := missing_file(found, Path(found.folder)):
+        raise ConfigError.of("command", missing)
     return replace(found, result=asked.rank_by, better=asked.better) if asked.rank_by else found
 
 

@@ -6,12 +6,14 @@ commands: what a script holds is theirs.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
+from app.actions.submit import TARGET
 from app.core.assets import at
 from app.launch import sweep_form
 from app.launch.recipe_form import about_recipe, save_form
@@ -25,7 +27,7 @@ from app.ui.store_access import reading
 from engine.config_values import usual_values
 from engine.errors import ConfigError, EngineError
 from engine.experiment import Experiment
-from engine.script.command import LEVELS, Command, Rendered, read_command
+from engine.script.command import LEVELS, Command, Rendered, missing_file, read_command
 from engine.script.enrich import enriched
 from engine.script.environments import PythonInterpreter, interpreter_at, interpreters, on_path
 from engine.script.probe import LIMIT_S, probed
@@ -42,6 +44,8 @@ _SEARCH = "own.search"
 AS_WRITTEN = ""
 """The choice of the interpreter that the command itself names."""
 GUIDE = "own-script"
+LONG = 24
+"""Longer paths of interpreters are shortened in their choice; the one chosen is below it in full."""
 FEW = 12
 """Up to this many settings that were not pasted are shown at once; more after a click, with a search."""
 EXAMPLES = (
@@ -159,10 +163,10 @@ def read() -> Own | None:
         return None
     key = (text, folder, python)
     kept = st.session_state.get(_READ)
-    if kept is None or kept[0] != key:
+    if kept is None or kept[0] != key or kept[3] != _written_at(kept[1]):
         before: Own | None = kept[1] if kept else None
         own, sentence = _own(text, folder, python, given)
-        st.session_state[_READ] = kept = (key, own, sentence)
+        st.session_state[_READ] = kept = (key, own, sentence, _written_at(own))
         if own:
             _carry(before, own)
     own = kept[1]
@@ -190,6 +194,14 @@ def _own(text: str, folder: str, python: str, given: Given | None) -> tuple[Own 
     return Own(command, definition_of(command, name), given if is_same else None), ""
 
 
+def _written_at(own: Own | None) -> int:
+    """Return when the script of a command was changed last; 0 if that is not to be known."""
+    with suppress(OSError):
+        if own and own.command.script and current_user.why_no_commands() is None:
+            return Path(own.command.folder, own.command.script).stat().st_mtime_ns
+    return 0
+
+
 # ---- The values of the settings: they outlast a search, a folded section, and a visit to another page ----------------
 
 
@@ -201,7 +213,10 @@ def _set_values(own: Own, changes: Mapping[str, Any]) -> None:
 
 def _carry(before: Own | None, own: Own) -> None:
     """Give the fields of a command that was read again their values, with those that a person changed before."""
-    held: Mapping[str, Any] = st.session_state.get(_VALUES, {})
+    held: Mapping[str, Any] = {}
+    if before:
+        _refill(before)
+        held = config_form.values_of(before.definition)
     old = {each.name: each for each in before.command.fields} if before else {}
     carried = {
         each.name: held[each.name]
@@ -265,19 +280,16 @@ def _pasted() -> None:
     )
     components.commit_early(TEXT)
     _complain(_sentence())
-    folder, python = st.columns([1, 1], gap="medium")
-    with folder:
-        _remember_folder()
-        st.text_input(
-            "Folder",
-            key=FOLDER,
-            placeholder="/data/project",
-            help="The folder that the command runs in.",
-            persist_state="session",
-        )
-        _complain(why_no_folder())
-    with python:
-        _interpreter(refusal is None)
+    _remember_folder()
+    st.text_input(
+        "Folder",
+        key=FOLDER,
+        placeholder="/data/project",
+        help="The folder that the command runs in.",
+        persist_state="session",
+    )
+    _complain(why_no_folder())
+    _interpreter(refusal is None)
 
 
 def _complain(sentence: str) -> None:
@@ -292,7 +304,7 @@ def _sentence() -> str:
 
 
 def why_no_folder() -> str:
-    """Return what is wrong with the folder; empty if nothing, or nothing is pasted."""
+    """Return what is wrong with the folder, or that it lacks the script; empty if nothing, or nothing is pasted."""
     folder = _folder()
     if not str(st.session_state.get(TEXT) or "").strip() or current_user.why_no_commands() is not None:
         return ""
@@ -303,7 +315,8 @@ def why_no_folder() -> str:
     path = Path(folder)
     try:
         if path.is_dir():
-            return ""
+            own = read()
+            return missing_file(own.command, path) if own else ""
         return f"Folder {folder} {'is a file' if path.exists() else 'does not exist'}. Give the folder of the script."
     except OSError as error:
         return f"Folder {folder} can't be entered: {error.strerror}."
@@ -334,7 +347,7 @@ def _interpreter(may: bool) -> None:
         "Interpreter",
         list(dict.fromkeys([AS_WRITTEN, *found, chosen])),
         key=PYTHON,
-        format_func=lambda path: _choice(path, found.get(path), folder),
+        format_func=lambda path: _choice(path, found, folder),
         accept_new_options=True,
         disabled=not may,
         placeholder="Path of an interpreter",
@@ -348,7 +361,7 @@ def _interpreter(may: bool) -> None:
         st.caption(as_text(_as_written()))
         return
     try:
-        st.caption(as_text(f"{interpreter_at(chosen, folder).versions}."))
+        st.caption(as_text(f"{chosen}: {interpreter_at(chosen, folder).versions}."))
     except ConfigError as error:
         _complain(error.problems[0].sentence)
 
@@ -379,14 +392,18 @@ def _is_open(command: Command) -> bool:
     return command.launcher in ("python", "torchrun", "accelerate") and "/" not in program
 
 
-def _choice(path: str, found: PythonInterpreter | None, folder: str) -> str:
+def _choice(path: str, found: Mapping[str, PythonInterpreter], folder: str) -> str:
+    """Return an interpreter in words that fit into the field: the end of its path, as far as it tells it apart."""
     if not path:
         return "As in the command"
-    inside = Path(path).is_relative_to(folder) if folder else False
-    shown = str(Path(path).relative_to(folder)) if inside else path
-    if found is None:
-        return shown
-    return f"{shown.removesuffix('/bin/python')} ({found.versions})"
+    shown = path.removesuffix("/bin/python")
+    if folder and Path(shown).is_relative_to(folder):
+        shown = str(Path(shown).relative_to(folder))
+    elif len(shown) > LONG:
+        parts, others = Path(shown).parts, [each.removesuffix("/bin/python") for each in found if each != path]
+        ends = (f"/{'/'.join(parts[-count:])}" for count in range(2, len(parts)))
+        shown = next((f"…{end}" for end in ends if not any(each.endswith(end) for each in others)), shown)
+    return f"{shown} ({found[path].versions})" if path in found else shown
 
 
 def _as_written() -> str:
@@ -458,9 +475,11 @@ def _how_read(own: Own) -> None:
     command = own.command
     count = len([each for each in command.fields if each.group != "hidden"])
     many = f"{count} {'setting' if count == 1 else 'settings'}"
+    is_there = not why_no_folder()  # otherwise the reason is at the folder
+    why_not = command.why_not if is_there else ""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(as_text(f"{many}, read from {LEVELS[command.level]}. {command.why_not}".strip()), width="stretch")
-        if command.level in ("command", "source") and command.script and command.is_python:
+        st.caption(as_text(f"{many}, read from {LEVELS[command.level]}. {why_not}".strip()), width="stretch")
+        if is_there and command.level in ("command", "source") and command.script and command.is_python:
             allowed = current_user.off(
                 current_user.why_no_commands(),
                 help=f"Runs the script until it reads its options, for at most {LIMIT_S:g} s.",
@@ -476,7 +495,8 @@ def _ask(own: Own) -> None:
     with st.spinner("The script is asked for its options…"):
         command = replace(probed(own.command), result=own.command.result, better=own.command.better)
     found = replace(own, command=command, definition=definition_of(command, own.definition.name))
-    st.session_state[_READ] = (st.session_state[_READ][0], found, "")
+    key, _, _, written_at = st.session_state[_READ]
+    st.session_state[_READ] = (key, found, "", written_at)
     _carry(own, found)
     st.rerun()
 
@@ -489,17 +509,19 @@ def _as_it_runs(own: Own, values: Mapping[str, Any]) -> None:
         shown.argv[shown.argv.index(command.argv[command.program_at])] = command.python
     st.markdown("**The command as it runs**")
     st.code(shown.text, language="bash", wrap_lines=True)
-    where = f"In {command.folder}" if command.folder else ""
+    target = str(st.session_state.get(TARGET) or "")
+    where = f"In {command.folder}{f', as a node of {target} sees it' if target else ''}. " if command.folder else ""
     st.caption(
         as_text(
-            f"{where}. Parallab sets CUDA_VISIBLE_DEVICES, the port of a launcher, and PARALLAB_RUN_FOLDER. {_reach()}"
+            f"{where}Parallab sets CUDA_VISIBLE_DEVICES, the port of a launcher, and PARALLAB_RUN_FOLDER. "
+            f"{_reach(target)}"
         )
     )
 
 
-def _reach() -> str:
-    """Return what the command will reach of the lab."""
-    if is_separate():  # the runner's service decides
+def _reach(target: str) -> str:
+    """Return what the command will reach of the lab, on this machine or on a cluster."""
+    if target or is_separate():  # the node, or the runner's service, decides
         return "Environment on the run's page says what the command could reach of the lab."
     level, why = machine_confinement()
     sandbox = "In a sandbox" if level == "sandbox" else f"Without a sandbox ({why})"

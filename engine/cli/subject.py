@@ -16,7 +16,7 @@ from engine.experiment import Experiment
 from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.registry import definition, is_registered
-from engine.script.command import Command, Level, read_command
+from engine.script.command import Command, Level, missing_file, read_command
 from engine.script.enrich import enriched
 from engine.store import Launch, Reader
 
@@ -86,6 +86,8 @@ class Subject:
             if self.words or self.preset:
                 what = f"'{name}'" if self.words else "--preset"
                 raise click.UsageError(f"{what} and a command after -- can't go together. Leave one out.")
+            if missing := missing_file(command, Path(command.folder)):
+                raise ConfigError.of("command", missing)
             name = command.name
         elif not name:
             raise click.UsageError("Name an experiment or a recipe, or write a command after --.")

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from engine.errors import SHOWN, ConfigError, UnknownName
 from engine.script.field import CommandField
-from engine.script.launchers import Launcher, LaunchWords, read_launcher, script_path
+from engine.script.launchers import SHELLS, Launcher, LaunchWords, read_launcher, script_path
 from engine.script.words import Option, kind_of, read_words, value_of
 
 Level = Literal["command", "source", "configuration", "probe", "help"]
@@ -198,6 +198,28 @@ def read_command(pasted: str | Sequence[str], folder: str = "", python: str = ""
             is_python=launch.is_python,
         )
     )
+
+
+def missing_file(command: Command, folder: Path) -> str:
+    """Return that the file which a command starts isn't in a folder, as a sentence with the cure; "" if it is there, or
+    none is known to be needed: a program that is opaque may find it elsewhere, as in a container.
+    """
+    if command.script is None or command.is_module:
+        return ""
+    if command.launcher == "opaque":
+        is_needed = (
+            command.script_at == command.program_at or PurePosixPath(command.argv[command.program_at]).name in SHELLS
+        )
+    else:
+        is_needed = command.is_python
+    path = folder / command.script
+    try:
+        if not is_needed or path.is_file() or (path / "__main__.py").is_file():
+            return ""
+    except OSError as error:
+        return f"{path} can't be read: {error.strerror}. Allow it, or correct the path in the command."
+    where = "" if command.script.startswith("/") else f" in {folder}"
+    return f"{command.script} isn't a file{where}. Correct its path in the command{', or the folder' if where else ''}."
 
 
 def with_options(

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.script.annotations import class_options
-from engine.script.command import Command, with_options
+from engine.script.command import Command, missing_file, with_options
 from engine.script.configurations import HydraFiles, constant_options, yaml_options
 from engine.script.parsers import Hydra, Lightning, ScriptParsers
 from engine.script.values import Class
@@ -36,12 +36,15 @@ def enriched(command: Command) -> Command:
 
 def read_source(command: Command) -> SourceForm:
     """Return what the source of a command's script says; nothing is executed."""
+    folder = Path(command.folder or ".").absolute()
+    if missing := missing_file(command, folder):
+        return SourceForm(why=missing)
     if command.script is None or not command.is_python:
         what = f"{command.name} isn't a script of Python" if command.script else "No script was recognised"
         return SourceForm(why=f"{what}, so that only the command itself was read.")
-    folder = Path(command.folder or ".").absolute()
     path = folder / command.script
     try:
+        path = path / "__main__.py" if path.is_dir() else path
         if not path.is_file():
             return SourceForm(why=f"{command.script} isn't a file in {folder}.")
         parsers = ScriptParsers(path, folder, command.environment)

@@ -40,6 +40,11 @@ _VALUED = {
 }
 _WITHIN = ("poetry", "pipenv", "pdm", "rye", "hatch", "pixi", "conda", "mamba", "micromamba")
 _BEFORE = ("nohup", "time", "nice", "stdbuf", "exec", "command", "unbuffer")
+SHELLS = ("bash", "sh", "zsh", "dash")
+_SHELL_VALUED, _SHELL_TEXT = re.compile(r"-[a-z]*[oO]|--rcfile|--init-file"), re.compile(r"-[a-z]*c[a-z]*")
+"""Options of a shell with a value, and the one after which it takes its commands from a word, in place of a file."""
+_MOVES = ("--directory", "--cwd", "--chdir")
+"""Options by which a launcher changes into another folder before it starts the script."""
 
 
 @dataclass(frozen=True)
@@ -90,16 +95,18 @@ def _read(argv: Sequence[str], at: int, uv: Literal["uv", ""]) -> LaunchWords:
 
 def _program(argv: Sequence[str], at: int, uv: Literal["uv", ""]) -> LaunchWords:
     """Read a program that isn't known; a script of Python among its words is what it starts."""
-    script = at
-    if at < len(argv) and not argv[at].endswith(_SCRIPT):
-        name = PurePosixPath(argv[at]).name
-        words = range(at + 1, len(argv))
-        if name in ("bash", "sh", "zsh", "dash"):
-            script = next((each for each in words if not argv[each].startswith("-")), at)
-        else:
-            script = next((each for each in words if argv[each].endswith(_SCRIPT)), at)
+    script = before = at
+    if at < len(argv) and PurePosixPath(argv[at]).name in SHELLS:
+        before = at + 1
+        while before < len(argv) and argv[before].startswith("-") and argv[before] != "--":
+            before += 2 if _SHELL_VALUED.fullmatch(argv[before]) else 1
+        is_text = any(_SHELL_TEXT.fullmatch(word) for word in argv[at + 1 : before])
+        before = min(before + (argv[before : before + 1] == ["--"]), len(argv))
+        script = at if is_text or before == len(argv) else before
+    elif at < len(argv) and not argv[at].endswith(_SCRIPT):
+        script = before = next((each for each in range(at + 1, len(argv)) if argv[each].endswith(_SCRIPT)), at)
     is_python = script < len(argv) and argv[script].endswith(_SCRIPT)
-    return LaunchWords(uv or "opaque", at, at, script, min(script + 1, len(argv)), is_python=is_python)
+    return LaunchWords(uv or "opaque", at, at, script, min(before + 1, len(argv)), is_python=is_python)
 
 
 def _python(argv: Sequence[str], at: int, launcher: Launcher) -> LaunchWords:
@@ -180,10 +187,23 @@ def script_path(launch: LaunchWords, argv: Sequence[str], folder: str) -> str | 
     if launch.script_at >= len(argv) or (launch.script_at == launch.program_at and launch.launcher != "opaque"):
         return None
     word = argv[launch.script_at]
+    if "://" in word:
+        return None
+    there = _moved_to(argv[: launch.script_at]) if launch.launcher != "opaque" else ""
     if not launch.is_module:
-        return word if launch.launcher != "opaque" or "/" in word or "." in word else None
+        is_file = launch.launcher != "opaque" or "/" in word or "." in word
+        return str(Path(there, word)) if there and is_file else word if is_file else None
     parts = word.split(".")
     for path in (Path(*parts).with_suffix(".py"), Path(*parts, "__main__.py"), Path("src", *parts).with_suffix(".py")):
-        if (Path(folder or ".") / path).is_file():
-            return str(path)
+        if Path(folder or ".", there, path).is_file():
+            return str(Path(there, path))
     return None
+
+
+def _moved_to(words: Sequence[str]) -> str:
+    """Return the folder that a launcher's options change into, "" if none."""
+    for at, word in enumerate(words):
+        option, equals, text = word.partition("=")
+        if option in _MOVES:
+            return text if equals else " ".join(words[at + 1 : at + 2])
+    return ""

@@ -1,5 +1,6 @@
 """The launch form of a person's own command: pasted, read without executing anything, changed, launched, saved."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from engine.errors import UnknownName
 from engine.home import Home
 from engine.script.command import read_command
 from engine.script.enrich import enriched
+from engine.script.environments import PythonInterpreter
 from engine.script.settings import definition_of
 from engine.store import Demand, Launch, Reader, Store
 from engine.store.scripts import rendered
 from tests.app.reading import all_words, give_name, opened
+from tests.labs import clusters
 from tests.script.test_environments import environment
 
 SCRIPT = """
@@ -97,6 +100,8 @@ def test_a_pasted_command_becomes_a_form_and_a_run(project: Path, home: Home, mo
         ("python train.py", "", "Folder is missing: give the one that the command runs in"),
         ("python train.py", "gone", "Folder must be a whole path"),
         ("python train.py", "/no/such/folder", "Folder /no/such/folder does not exist"),
+        ("python gone.py", "/usr", "gone.py isn't a file in /usr. Correct its path in the command, or the folder."),
+        ("bash gone.sh", "/usr", "gone.sh isn't a file in /usr."),
     ],
 )
 def test_what_is_wrong_with_a_command_stands_at_its_field_and_nothing_can_be_launched(
@@ -132,6 +137,45 @@ def test_a_sweep_of_a_command_gives_the_seeds_to_the_setting_that_was_found(
         for seed in (0, 1)
         for lr in (0.1, 0.2, 0.4)
     ]
+
+
+def test_a_form_is_read_again_when_its_script_is_there_and_when_it_changes(project: Path, home: Home) -> None:
+    (project / "train.py").rename(project / "elsewhere.py")
+    test = paste("python train.py --lr 0.1", project)
+    assert all_words(test).count("train.py isn't a file in") == 2, "at the folder, and at Launch"
+    assert test.button(key="launch").disabled
+    (project / "train.py").write_text(SCRIPT)
+    test.number_input(key="form.train.py.lr").set_value(0.3).run()
+    assert "6 settings, read from the script's source" in all_words(test)
+    assert not test.button(key="launch").disabled
+    (project / "train.py").write_text(SCRIPT.replace("dataset", "corpus"))
+    os.utime(project / "train.py", ns=(0, 0))
+    assert test.run().button_group(key="form.train.py.corpus").value == "digits"
+    assert test.number_input(key="form.train.py.lr").value == 0.3
+
+
+def test_on_a_cluster_the_form_does_not_say_what_this_machine_hides(project: Path, home: Home) -> None:
+    clusters.write(home)
+    test = paste("python train.py --lr 0.1", project)
+    assert "In a sandbox" in all_words(test)
+    words = all_words(test.button_group(key="launch.target").set_value("lab").run())
+    assert "In a sandbox" not in words and f"In {project}, as a node of lab sees it" in words
+    assert "Environment on the run's page says what the command could reach" in words
+
+
+def test_a_program_that_needs_no_file_is_launched_from_any_folder(project: Path, home: Home) -> None:
+    for text in ("nvidia-smi -l 1", "bash -c true", "docker run image python /app/train.py"):
+        test = paste(text, project)
+        assert "Correct its path" not in all_words(test)
+        assert not test.button(key="launch").disabled
+
+
+def test_the_choice_of_an_interpreter_shows_the_end_of_its_path_that_tells_it_apart() -> None:
+    one, two = (f"/opt/miniconda3/{name}/envs/ml/bin/python" for name in ("a", "b"))
+    known = {path: PythonInterpreter(path, "conda", "3.12.3", "2.5.1") for path in (one, two)}
+    assert own_command._choice(one, known, "/data") == "…/a/envs/ml (Python 3.12.3, torch 2.5.1)"
+    assert own_command._choice(one, {one: known[one]}, "/data") == "…/envs/ml (Python 3.12.3, torch 2.5.1)"
+    assert own_command._choice("/data/x/.venv/bin/python", {}, "/data/x") == ".venv"
 
 
 @pytest.mark.processes

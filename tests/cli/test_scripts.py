@@ -59,6 +59,7 @@ def test_a_retry_says_which_command_it_repeats(folder: Path, parallab: Parallab)
 
 def test_a_folder_an_interpreter_and_a_ranking_metric_can_be_named(folder: Path, parallab: Parallab) -> None:
     (folder / "other").mkdir()
+    (folder / "other" / "x.py").touch()
     named = ("--folder", "other", "--python", sys.executable, "--rank-by", "val/loss", "--better", "min")
     run = submitted(parallab, *named, "--", "python", "x.py")
     assert (run["folder"], run["python"]) == (str(folder / "other"), sys.executable)
@@ -76,6 +77,7 @@ def test_a_folder_an_interpreter_and_a_ranking_metric_can_be_named(folder: Path,
         (("--folder", "nowhere", "--", "python", "x.py"), "nowhere isn't a folder."),
         (("--python", "./nothing", "--", "python", "x.py"), "./nothing isn't a program that can be started."),
         (("--", "python3.99", "x.py"), "This shell finds no program 'python3.99'."),
+        (("--", "python", "gone.py"), "gone.py isn't a file in "),
         (("--set", "lr=high", "--", "python", "train.py"), "lr must be a number, got 'high'."),
         (("hogwyld",), "Did you mean 'hogwild'?"),
     ],
@@ -99,6 +101,7 @@ def test_a_sweep_of_a_command_varies_its_settings_and_its_seeds(folder: Path, pa
     assert shown["command"] == ["python", "train.py", "--lr", "0.01", "--seed", "1"]
     more = parallab("sweep", "extend", "1", "--over", "lr=0.5", "--no-runner")
     assert more.returncode == 0 and "2 runs queued" in more.stdout
+    (folder / "x.py").touch()
     repeats = parallab("sweep", "--no-runner", "--over", "lr=1,2", "--seeds", "2", "--", "python", "x.py", "--lr", "1")
     assert "x.py has no setting named seed" in repeats.stderr
     named = parallab(

@@ -3,6 +3,7 @@
 import argparse
 import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,6 +135,7 @@ def test_a_changed_value_replaces_its_words_alone() -> None:
         ("uv run -- torchrun --nproc-per-node=2 t.py", "torchrun", "t.py", 2, "--nproc-per-node=8 t.py"),
         ("conda run -n env python t.py", "python", "t.py", None, None),
         ("bash run.sh train.py", "opaque", "run.sh", None, None),
+        ("bash -eo pipefail -- run.sh -c 1", "opaque", "run.sh", None, None),
         ("mpirun -np 2 python t.py --x 1", "opaque", "t.py", None, None),
     ],
 )
@@ -146,6 +148,21 @@ def test_the_launcher_and_the_script_are_recognised(
     if bound:
         assert bound in command.rendered({command.processes_field: 8}, processes=True).text
     assert command.rendered({}).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("bash -lc 'python t.py'", None),
+        ("uv run --directory sub t.py", "sub/t.py"),
+        ("conda run --cwd=sub -n env python t.py", "sub/t.py"),
+        ("uv run https://example.org/t.py", None),
+        ("python -m t --directory sub", "t.py"),
+    ],
+)
+def test_a_script_is_looked_for_where_its_launcher_starts_it(tmp_path: Path, text: str, script: str | None) -> None:
+    (tmp_path / "t.py").touch()
+    assert read_command(text, str(tmp_path)).script == script
 
 
 def test_the_process_count_gives_way_to_a_field_of_the_script() -> None:

@@ -470,7 +470,9 @@ def test_lightning_reads_its_classes_and_its_file(folder: Path) -> None:
     ("text", "script", "why"),
     [
         ("python gone.py --x 1", "", "gone.py isn't a file in "),
-        ("bash run.sh", "", "run.sh isn't a script of Python"),
+        ("bash run.sh", "", "run.sh isn't a file in "),
+        ("bash t.py", "", "t.py declares no options that its source shows."),
+        ("bash -c 'python t.py'", "", "No script was recognised"),
         ("nvidia-smi -l 1", "", "No script was recognised"),
         ("python t.py", "def broken(:\n", "Line 1 of t.py isn't valid Python."),
         ("python t.py 1", "import sys\nprint(sys.argv[1])\n", "t.py declares no options that its source shows."),

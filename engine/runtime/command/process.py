@@ -26,7 +26,7 @@ import psutil
 
 from engine.errors import NotThere, RunFailed
 from engine.home import GIVEN, ROOT
-from engine.script.command import Command
+from engine.script.command import Command, missing_file
 from engine.system.confinement import Confinement
 from engine.system.processes import MARK, adopt_orphans, die_with_parent, mark, me, variable_of
 from engine.system.run_files import TAIL_BYTES, trim
@@ -76,8 +76,8 @@ def prepared(
     if command.python and _PYTHON.fullmatch(Path(argv[command.program_at]).name):
         argv[command.program_at] = command.python
     program = _program(argv[0], folder, environment)
-    if command.script and command.is_python and not command.is_module and not (folder / command.script).is_file():
-        raise NotThere(f"The script '{command.script}' is not in the folder {folder}. Correct its path or the folder.")
+    if missing := missing_file(command, folder):
+        raise NotThere(missing)
     argv[0] = argv[0] if "/" in argv[0] else program if command.python and command.program_at == 0 else argv[0]
     several = values.get(command.processes_field, command.defaults().get(command.processes_field)) != 1
     is_spread = command.launcher == "torchrun" or (command.launcher == "accelerate" and several)

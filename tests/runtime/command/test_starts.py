@@ -24,7 +24,8 @@ def started(folder: Path, *words: str, python: str = "") -> Start:
         (["./plain.sh"], "", "The program ./plain.sh is not executable. Run `chmod +x"),
         ([sys.executable, "train.py"], "gone", "gone doesn't exist on this machine."),
         ([sys.executable, "train.py"], "plain.sh", "plain.sh is not a folder."),
-        ([sys.executable, "missing.py"], "", "The script 'missing.py' is not in the folder"),
+        (["sh", "missing.sh"], "", "missing.sh isn't a file in "),
+        ([sys.executable, "missing.py"], "", "missing.py isn't a file in "),
     ],
 )
 def test_what_can_not_start_says_why(tmp_path: Path, words: list[str], inside: str, cause: str) -> None:
