@@ -15,8 +15,9 @@ def wait_until(
     holds: Callable[[], object], what: str = "what the test waits for came true", patience_s: float = PATIENCE_S
 ) -> None:
     """Return once `holds` gives something true; fail the test with `what` after `patience_s` seconds."""
-    end = time.monotonic() + patience_s
+    end, pause = time.monotonic() + patience_s, 0.01
     while not holds():
         if time.monotonic() > end:
             pytest.fail(f"Within {patience_s:g} s it was not so that {what}.")
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(1.2 * pause, 0.1)
