@@ -165,19 +165,17 @@ def test_no_string_is_worded_in_a_dialect() -> None:
 
 
 def test_no_label_is_the_name_of_a_class() -> None:
-    classes = {
-        node.name
-        for path in modules().values()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef) and re.match(r"[A-Z][a-z]+[A-Z]", node.name)
-    }
-    wrong = []
+    like_a_class = re.compile(r"[A-Z][a-z]+[A-Z]")
+    classes, given = set(), []
     for path in modules().values():
-        for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
-            wrong += [
-                f"{path.relative_to(ROOT)}:{text.lineno} {text.value}"
-                for argument in (*call.args, *(each.value for each in call.keywords))
-                for text in ast.walk(argument)
-                if isinstance(text, ast.Constant) and text.value in classes
-            ]
-    assert not wrong
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and like_a_class.match(node.name):
+                classes.add(node.name)
+            elif isinstance(node, ast.Call):
+                given += [
+                    (text.value, f"{path.relative_to(ROOT)}:{text.lineno}")
+                    for argument in (*node.args, *(each.value for each in node.keywords))
+                    for text in ast.walk(argument)
+                    if isinstance(text, ast.Constant) and isinstance(text.value, str) and like_a_class.match(text.value)
+                ]
+    assert not [(text, place) for text, place in given if text in classes]
