@@ -1,4 +1,6 @@
-"""A command of one's own by hand: paste it, sweep it, watch it, cancel one run, compare the rest."""
+"""A command of one's own by hand: paste it, sweep it, watch it, cancel one run, compare the rest; send
+one to a cluster.
+"""
 
 import sys
 from pathlib import Path
@@ -11,7 +13,9 @@ from engine.store import Reader
 from tests.browser.conftest import Console
 from tests.browser.places import settle
 from tests.browser.replay import launch_shown_sweep
+from tests.browser.test_launch_form import CUT_OFF
 from tests.browser.test_way_of_a_run import drawn
+from tests.labs import clusters
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -28,7 +32,7 @@ for step in itertools.count():
 """
 
 
-def test_a_pasted_command_is_swept_and_watched_one_run_cancelled_and_the_rest_compared(
+def test_a_pasted_command_is_swept_watched_cancelled_compared_and_sent_to_a_cluster(
     console: Console, page: Page, tmp_path: Path
 ) -> None:
     folder = tmp_path / "my project"
@@ -57,6 +61,23 @@ def test_a_pasted_command_is_swept_and_watched_one_run_cancelled_and_the_rest_co
     page.goto(f"{console.address}/compare?runs=2,3")
     expect(page.get_by_role("link", name="2: lr 0.1, seed 0")).to_be_visible()
     expect(page.locator("[aria-label='loss by step, 2 runs'] .scatterlayer .trace")).to_have_count(2)
+
+    clusters.write(console.home)
+    page.goto(f"{console.address}/launch?command=")
+    field = page.get_by_role("textbox", name="Command", exact=True)
+    field.fill("python gone.py")
+    expect(page.get_by_text(f"gone.py isn't a file in {folder}")).to_have_count(2)  # at the folder, and at Launch
+    expect(page.get_by_role("button", name="Launch", exact=True)).to_be_disabled()
+    field.fill("python train.py --lr 0.3")
+    expect(page.get_by_text("1 setting, read from the script's source")).to_be_visible()
+    page.get_by_role("radio", name="lab", exact=True).click()
+    expect(page.get_by_text(f"In {folder}, as a node of lab sees it.")).to_be_visible()
+    assert page.evaluate(CUT_OFF) == []
+    page.get_by_role("button", name="Launch", exact=True).click()
+    page.wait_for_url("**/run?run=4")
+    with Reader.open(console.home) as reader:
+        run = reader.runs.one(4)
+    assert (run.target, run.config) == ("lab", {"lr": 0.3})
 
 
 def statuses(console: Console) -> list[str]:

@@ -1,6 +1,10 @@
-// Streamlit sends a text area's text when the focus leaves it. A pasted command is sent at once, a typed one after a pause.
+// Streamlit sends a text area's text when the focus leaves it. A command that came at once (pasted, dropped, filled in by
+// another program) is sent at once, a typed one after a pause.
 
 const PAUSE_MS = 700;
+
+const isTyped = (event) =>
+  /^(delete|history|insertComposition|insertLineBreak)/.test(event.inputType) || event.data?.length === 1;
 
 export default function ({ data, parentElement }) {
   let timer = 0;
@@ -14,7 +18,7 @@ export default function ({ data, parentElement }) {
         field.blur();
         field.focus({ preventScroll: true });
       },
-      event.inputType === "insertFromPaste" ? 0 : PAUSE_MS,
+      isTyped(event) ? PAUSE_MS : 0,
     );
   };
   document.addEventListener("input", commit);
