@@ -305,6 +305,8 @@ class Experiment:
     """The arrows of its diagram."""
     source: str
     """The paper or tutorial, in one line."""
+    api: int = 1
+    """The version of `engine.plugin` that it was written for."""
 
     # ---- runs
     config: type[Config]

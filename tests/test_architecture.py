@@ -33,7 +33,7 @@ LAYERS = (
     "engine.runtime.usage engine.runtime.rank engine.runtime.nodes engine.runtime.worker engine.runtime.transport",
     "engine.runtime.command",
     "engine.runner engine.cluster engine.runner.runner",
-    "engine.training engine.experiments engine.museum.method engine.museum.exhibits engine.worker",
+    "engine.training engine.plugin engine.experiments engine.museum.method engine.museum.exhibits engine.worker",
     "engine.doctor engine.cluster.node_checks engine.cluster.doctor engine.cli engine.__main__",
     "app.core app.links app.charts app.report app.ui app.actions app.export app.auth",
     "app.home app.launch app.run app.runs app.compare app.sweep app.duel app.scaling app.figures app.museum",
@@ -49,7 +49,7 @@ ALONE = {name for name in ORDER if name.count(".") == 1 and not (ROOT / name.rep
 SCREENS = ORDER[ORDER.index("app.home") : ORDER.index("app.api")]
 METHOD_SEES = (
     *("engine.config", "engine.seeding", "engine.recorder", "engine.errors", "engine.metrics", "engine.trace.layout"),
-    *("engine.data", "engine.training", "engine.rl", "engine.pipelining"),
+    *("engine.data", "engine.training", "engine.rl", "engine.pipelining", "engine.plugin"),
     "engine.runtime.worker.ranks",
     "engine.runtime.rank.rank",
     "engine.runtime.rank.process",
@@ -78,7 +78,7 @@ TORCH_FREE = (
     *(
         "engine.data.catalogue",
         "engine.training.settings",
-        "engine.training.settings",
+        "engine.plugin",
         "engine.rl.kinds",
     ),
     *("engine.analysis", "engine.pipelining", "engine.transfer"),
@@ -125,6 +125,8 @@ class Source:
     """
 
     imports: set[str]
+    for_types: set[str]
+    """Those of them that are for the type checker alone."""
     classes: list[str]
     """The public ones at its top."""
     dialogs: list[str]
@@ -134,7 +136,10 @@ class Source:
 
 def read(text: str) -> Source:
     tree = ast.parse(text)
-    found = Source(set(), [], [], [])
+    found = Source(set(), set(), [], [], [])
+    for each in tree.body:
+        if isinstance(each, ast.If) and ast.unparse(each.test) == "TYPE_CHECKING":
+            found.for_types |= {node.module for node in each.body if isinstance(node, ast.ImportFrom) and node.module}
     found.classes += [each.name for each in tree.body if isinstance(each, ast.ClassDef) and each.name[0] != "_"]
     for node in ast.walk(tree):
         match node:
@@ -172,7 +177,7 @@ def way_to(start: str, forbidden: set[str]) -> list[str]:
     """Return the chain of imports from `start` to the first forbidden library, empty where there is none."""
     ways, seen = [[start]], {start}
     for way in ways:
-        for name in sorted(imports(way[-1])):
+        for name in sorted(imports(way[-1]) - source(way[-1]).for_types):
             if name in forbidden:
                 return [*way, name]
             if name in modules() and name not in seen:

@@ -1,10 +1,24 @@
 """The reference's settings, presets and card. Torch-free."""
 
-from engine.config import Config, Rules, interval, setting
-from engine.data.catalogue import DatasetName, data_set
-from engine.duel.budget import steps_of
-from engine.experiment import Clock, Contender, Experiment, Flow, Pace, Preset, Ready
-from engine.training.settings import CHECKPOINTS, IMAGES, fits_the_data
+from engine.plugin import (
+    CHECKPOINTS,
+    IMAGES,
+    Clock,
+    Config,
+    Contender,
+    DatasetName,
+    Experiment,
+    Flow,
+    Pace,
+    Preset,
+    Ready,
+    Rules,
+    data_set,
+    fits_the_data,
+    interval,
+    setting,
+    steps_of,
+)
 
 
 class ReferenceConfig(Config):

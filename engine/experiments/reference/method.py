@@ -19,15 +19,29 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
-from engine.data.nets import FlatSgd, bind, evaluate, flat_weights, mnist_net
-from engine.data.sets import ImageSet, load
-from engine.data.tensors import Batches, keep_freed_memory, usable
-from engine.errors import RunFailed
 from engine.experiments.reference.config import ReferenceConfig
-from engine.recorder import Recorder
-from engine.runtime.rank.rank import Checkpoints, load_checkpoint
-from engine.runtime.worker.ranks import Rank, Ranks
-from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
+from engine.plugin import (
+    DROPOUT,
+    ORDER,
+    WEIGHTS,
+    Batches,
+    Checkpoints,
+    FlatSgd,
+    ImageSet,
+    Rank,
+    Ranks,
+    Recorder,
+    RunFailed,
+    bind,
+    evaluate,
+    flat_weights,
+    keep_freed_memory,
+    load,
+    load_checkpoint,
+    mnist_net,
+    seed_of,
+    usable,
+)
 
 
 def run(config: ReferenceConfig, ranks: Ranks) -> None:
