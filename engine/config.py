@@ -93,6 +93,8 @@ class _Declared(BaseModel):
         super().__init_subclass__(**kwargs)
         tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
         classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        if cls.__name__ not in classes:  # made from data, with its descriptions
+            return
         body: list[Any] = classes[cls.__name__].body
         for node, below in zip_longest(body, body[1:]):
             name = ast.unparse(node.target) if isinstance(node, ast.AnnAssign) else ""
@@ -276,6 +278,11 @@ def empty_means(field: FieldInfo) -> str:
 def is_advanced(field: FieldInfo) -> bool:
     """Return whether the form shows the field under Advanced."""
     return bool(_shown(field).get("advanced"))
+
+
+def is_fixed(field: FieldInfo) -> bool:
+    """Return whether no person sets the field, as the version of an experiment's code."""
+    return bool(_shown(field).get("fixed"))
 
 
 def is_whole(field: FieldInfo) -> bool:

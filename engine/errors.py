@@ -2,7 +2,8 @@
 
 EngineError
 ├── ConfigError           a setting breaks a rule
-│   └── UnknownName       no experiment, preset, setting or data set has that name
+│   ├── UnknownName       no experiment, preset, setting or data set has that name
+│   └── MethodFault       an experiment of the lab's own can't be used
 ├── FilterError           a filter can't be read
 ├── DataError             a data set is unavailable or damaged
 ├── ImportRefused         an import file is damaged, hostile, unsupported, too new, or already imported
@@ -71,6 +72,14 @@ class UnknownName(ConfigError):
     def __init__(self, kind: str, name: str, known: Iterable[str], field: str = "") -> None:
         self.name = name
         super().__init__([Problem(field, _unknown(kind, name, list(known)))])
+
+
+class MethodFault(ConfigError):
+    """An experiment of the lab's own can't be used; `why` has the place, the reason and the cure."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name, self.why = name, why
+        super().__init__([Problem("experiment", f"The experiment '{name[:60]}' can't be used. {why}")])
 
 
 class FilterError(EngineError):

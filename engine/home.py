@@ -117,6 +117,16 @@ class Home:
         return self.path / "checksums.json"
 
     @property
+    def experiments(self) -> Path:
+        """Folders of experiments of the lab's own (`engine.own_methods`)."""
+        return self.path / "experiments"
+
+    @property
+    def methods(self) -> Path:
+        """The versions of their code that runs use."""
+        return self.path / "methods"
+
+    @property
     def cookie_key(self) -> Path:
         return self.path / "cookie.key"
 

@@ -7,9 +7,9 @@ from typing import Any
 from engine import seeding
 from engine.access.confusables import visible
 from engine.cluster.targets import machine_for
-from engine.errors import ConfigError, EngineError, NoCheckpoint, UnknownName, WrongStatus
+from engine.errors import ConfigError, EngineError, NoCheckpoint, WrongStatus
 from engine.home import Home
-from engine.registry import definition
+from engine.registry import definition, is_own
 from engine.store import Launch, Reader, Run, Store
 from engine.store.launches import LaunchKey
 from engine.store.runs.commands import checked_name
@@ -26,6 +26,12 @@ def launch(home: Home, asked: Launch, *, timeout_s: float = PAGE_TIMEOUT_S, once
     Raises UnknownName, ConfigError, DeviceError if it can't run on this machine, StoreBusy.
     """
     config = definition(asked).config.check(asked.config)
+    if asked.terms.target and is_own(asked):
+        raise ConfigError.of(
+            "target",
+            f"{asked.experiment} is an experiment of the lab's own, which runs on this machine only; got cluster "
+            f"{asked.terms.target}. Choose this machine.",
+        )
     checked = replace(
         asked,
         config=config.model_dump(mode="json"),
@@ -96,7 +102,7 @@ def why_not_retriable(run: Run) -> EngineError | None:
         return WrongStatus(f"Run {run.id} can't be retried: it has finished. Clone it, or launch a new run.")
     try:
         definition(run)
-    except UnknownName as error:  # such as a run of another program
+    except ConfigError as error:  # such as a run of another program
         return error
     return None
 
@@ -113,7 +119,11 @@ def why_not_resumable(home: Home, run: Run) -> EngineError | None:
             f"{no} Parallab doesn't know the checkpoints of a script. Retry it, or launch its command with "
             "the option by which the script continues from one."
         )
-    if not definition(run).resumable:
+    try:
+        is_resumable = definition(run).resumable
+    except ConfigError as error:
+        return error
+    if not is_resumable:
         return NoCheckpoint(f"{no} the experiment {run.experiment} has no checkpoints. Retry it instead.")
     if other_rule := seeding.why_not_resumable(run.seeding):
         return WrongStatus(f"{no} {other_rule}")

@@ -1,4 +1,4 @@
-"""All that an experiment of your own imports: `from engine.plugin import …`.
+"""All that an experiment of your own imports: `from engine.plugin import …` (docs/plugins.md).
 
 Names and signatures stay as they are while `api` does. Torch is loaded by the first use of a name that needs it: so a
 `config.py`, which must be free of torch, imports from here too.

@@ -23,7 +23,7 @@ SQL = {"sqlite3", "sqlite_utils"}
 LAYERS = (
     "engine.errors engine.home engine.home engine.museum.exhibit engine.metrics engine.histograms engine.catalogue",
     "engine.config engine.config_values engine.seeding engine.trace engine.recorder engine.pipelining",
-    "engine.experiment engine.script",
+    "engine.experiment engine.script engine.own_methods",
     "engine.registry engine.launch_options engine.filter engine.access engine.store",
     "engine.system engine.data engine.rl engine.commands engine.cluster.targets engine.launch",
     "engine.analysis.statistics engine.analysis engine.analysis.pipeline engine.sweep engine.analysis.scaling",
@@ -63,6 +63,7 @@ TORCH_FREE = (
         "engine.launch",
         "engine.experiment",
         "engine.script",
+        "engine.own_methods",
         "engine.registry",
         "engine.metrics",
         "engine.histograms",

@@ -15,10 +15,9 @@ from engine.analysis.scaling.answers import question
 from engine.analysis.scaling.scaling_data import axis_of, by_values
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group, grouped
-from engine.errors import EngineError
 from engine.experiment import Baseline, Experiment, Reference, Scaling
 from engine.metrics import LAST_EPISODES, metric
-from engine.registry import experiment, known_experiment
+from engine.registry import known_experiment
 from engine.store import Reader, Sweep
 from engine.store.records import Run, RunRow, is_complete
 
@@ -29,10 +28,7 @@ Lines = dict[tuple[object, ...], list[Reference]]
 
 def experiment_of(sweep: Sweep) -> Experiment | None:
     """Return the sweep's experiment, None if this version doesn't have it."""
-    try:
-        return experiment(sweep.experiment)
-    except EngineError:
-        return None
+    return known_experiment(sweep.experiment)
 
 
 def is_for_learning(sweep: Sweep) -> bool:

@@ -29,6 +29,7 @@ from engine.analysis.run_values import names as number_names
 from engine.config_values import field_title, value_in_words
 from engine.filter.tree import metric_written
 from engine.home import Home
+from engine.own_methods.cards import CODE
 from engine.registry import known_experiment
 from engine.runtime.command.snapshot import code_of
 from engine.store import Reader
@@ -292,8 +293,10 @@ MOST_CODES = 12
 
 
 def code_differences(runs: Sequence[RunRow]) -> None:
-    """Show in which lines the code of runs of commands differs, against the first of them; nothing for other runs."""
-    of_commands = [run for run in runs if run.command_id is not None]
+    """Show in which lines the code of runs of the lab's own code differs, against the first of them; nothing for
+    others.
+    """
+    of_commands = [run for run in runs if run.command_id is not None or CODE in run.config]
     held: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for run in of_commands[:MOST_CODES]:
         if texts := code_of(Home.find().run_folder(run.id)):

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.config_values import value_in_words
-from engine.errors import EngineError
 from engine.experiment import Experiment
-from engine.registry import experiment
+from engine.registry import known_experiment
 from engine.script.command import Command
 from engine.script.words import name_of
 from engine.store import Sweep
@@ -45,7 +44,7 @@ def runs_again(runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, A
 
 def sweep_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
     """Yield the commands that launch a sweep again as it is now; none for an unknown experiment or without runs."""
-    known = _known(sweep.experiment)
+    known = known_experiment(sweep.experiment)
     if not runs or (known is None and sweep.command is None):
         return
     if known:
@@ -100,15 +99,8 @@ def figure_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int
 
 def run_line(run: Run | RunRow) -> str:
     """Return the command that launches a run again; empty for an unknown experiment."""
-    known = _known(run.experiment)
+    known = known_experiment(run.experiment)
     return " ".join(["python -m engine run", *_settings(known, run.preset, run.config)]) if known else ""
-
-
-def _known(name: str) -> Experiment | None:
-    try:
-        return experiment(name)
-    except EngineError:
-        return None
 
 
 def _settings(known: Experiment, preset: str | None, config: Mapping[str, Any]) -> list[str]:

@@ -46,7 +46,7 @@ from engine.home import Home
 from engine.metrics import metric
 from engine.published import FIGURES, SIZES, Figure
 from engine.published.comparison import FigureComparison, Result, best_comparison
-from engine.registry import experiment, experiments
+from engine.registry import experiment_title, experiments
 from engine.store import Reader, RunRow, Status, Store, Sweep
 from engine.store.access.last_visit import Ended
 from engine.store.records import ENDED
@@ -99,7 +99,7 @@ def _fold_entry(ended: Ended, reader: Reader) -> Markup:
         owner, statuses, called = duel.owner, duel.statuses, duel_link(f"Duel {duel.id}: {duel.name}", duel.id)
     else:
         sweep = reader.sweeps.one(ended.sweep_id or 0)
-        called = sweep_link(f"Sweep {sweep.id}: {sweep.name or _title(sweep.experiment)}", sweep.id)
+        called = sweep_link(f"Sweep {sweep.id}: {sweep.name or experiment_title(sweep.experiment)}", sweep.id)
         owner, statuses = sweep.owner, sweep.statuses
     total, remaining = sum(statuses.values()), sum(n for status, n in statuses.items() if status not in ENDED)
     left = f"{remaining:,} remaining" if remaining else f"all {total:,} ended"
@@ -108,13 +108,6 @@ def _fold_entry(ended: Ended, reader: Reader) -> Markup:
 
 def _entry(cells: Markup, called: Markup, words: list[str]) -> Markup:
     return entry(joined([cells, called], " "), filter(None, words))
-
-
-def _title(name: str) -> str:
-    try:
-        return experiment(name).title
-    except EngineError:
-        return name
 
 
 def _counted(counts: Mapping[Status, int], reached: int, since: str) -> Markup:

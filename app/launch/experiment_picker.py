@@ -23,13 +23,15 @@ from engine.config_values import usual_values, value_in_words, with_article
 from engine.errors import ConfigError
 from engine.experiment import Experiment, MessagePattern, Preset, ReadySweep
 from engine.metrics import metric
-from engine.registry import experiment, experiments
+from engine.registry import experiment, experiments, own_experiments
 
 FIRST = ("hogwild", "quick")
 """The run offered on a first visit: it needs no network and takes under half a minute."""
 OWN = ""
 """The place of a person's own command among the experiments."""
 CUSTOM = "defaults"
+READ_S = 1.0
+"""Seconds that the page waits for experiments of the lab's own that are read for the first time."""
 _CHOSEN = "launch.chosen"
 _LINK = "launch.link"
 _WARNINGS = "launch.said"
@@ -85,7 +87,7 @@ def chosen() -> tuple[Experiment | None, str | None]:
     if choice.experiment == OWN:
         return None, None
     found = experiment(choice.experiment)
-    if any(config_form.key_of(found.name, name) not in st.session_state for name in found.config.model_fields):
+    if any(config_form.key_of(found.name, name) not in st.session_state for name in config_form.fields_of(found)):
         config_form.fill(
             found, _starting_values(found, choice.preset) | st.session_state.get(_values_key(found.name), {})
         )
@@ -142,6 +144,7 @@ def experiment_list(current: Experiment | None) -> None:
             "All experiments", key="launch.all", type="tertiary", icon=":material/arrow_back:", on_click=_show_all
         )
     else:
+        own_experiments(READ_S)
         found = {one.name: one for one in experiments()}
         recipe = "" if current else own_command.recipe_chosen()
         st.session_state[_EXPERIMENT] = current.name if current else None if recipe else OWN
@@ -159,11 +162,21 @@ def experiment_list(current: Experiment | None) -> None:
             on_change=_experiment_changed,
         )
         _recipes(recipe)
+        _own_experiments()
     if current is None:
         return
     components.message_flow(
         "message-flow", {"title": current.title, **scene(current.pattern, _several(current)).to_json(current.flows)}
     )
+
+
+def _own_experiments() -> None:
+    """Show which experiments of the lab's own can't be used, and why."""
+    for each in own_experiments():
+        if each.fault:
+            st.error(as_text(str(each.fault)))
+        elif each.experiment is None:
+            st.caption(as_text(f"The experiment '{each.name}' is being read. Reload the page in some seconds."))
 
 
 def _recipes(chosen: str) -> None:

@@ -26,7 +26,7 @@ from engine.errors import ConfigError, DeviceError
 from engine.experiment import Experiment
 from engine.home import Home
 from engine.launch_options import LONGEST_S, MOST_RETRIES, PRIORITIES, USUAL, LaunchOptions
-from engine.registry import experiment
+from engine.registry import experiment, is_ours
 from engine.store import Launch
 from engine.store.records import Demand
 from engine.sweep.plan import cautions
@@ -124,7 +124,7 @@ def launchpad(form: LaunchForm) -> None:
         allowed = current_user.control(
             "launch" if draft is None else "launch sweep",
             disabled=not ready or bool(form.trouble),
-            runs_command=form.command is not None,
+            runs_command=form.command is not None or not is_ours(found.name),
         )
         # No number of runs: a press right after typing a value launches that value, which the label can't show yet.
         if action.button(

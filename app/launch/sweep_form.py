@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.actions.sweep_forecast import count_of
-from app.ui.config_form import help_of, label_of
+from app.ui.config_form import fields_of, help_of, label_of
 from app.ui.html import as_text
 from engine.analysis.run_values import lower_title
 from engine.config import Config
@@ -82,7 +82,7 @@ def fold(form: LaunchForm) -> Draft | None:
         kind = _choice(found, "Search", "kind", (GRID, DRAWN))
     seed_field = _seed_field(found, command) if command else SEED
     lists = {name for name, types in found.config.value_types().items() if list in types}
-    fields = [name for name in found.config.model_fields if name != seed_field and name not in lists]
+    fields = [name for name in fields_of(found) if name != seed_field and name not in lists]
     if not fields:
         st.caption("The command has no setting that could vary.")
         return None

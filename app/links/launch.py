@@ -12,12 +12,12 @@ from urllib.parse import urlencode
 from pydantic import TypeAdapter, ValidationError
 
 from app.links.addresses import is_run_id
-from engine.config import Config, choices_of
+from engine.config import Config, choices_of, is_fixed
 from engine.config_values import value_in_words
 from engine.errors import ConfigError, UnknownName
 from engine.experiment import Experiment
 from engine.launch_options import LaunchOptions
-from engine.registry import experiment
+from engine.registry import experiment, known_experiment
 from engine.script.command import Command, Rendered
 from engine.store import Sweep
 from engine.store.records import Run, RunRow
@@ -181,8 +181,12 @@ def _count(text: str | None, otherwise: int) -> int:
 
 def changes_of(found: Experiment, preset: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of `values` that differ from the preset's (the defaults without one)."""
-    base = found.configure(preset).model_dump()
-    return {name: value for name, value in values.items() if name in base and value != base[name]}
+    base, fields = found.configure(preset).model_dump(), found.config.model_fields
+    return {
+        name: value
+        for name, value in values.items()
+        if name in base and value != base[name] and not is_fixed(fields[name])
+    }
 
 
 def launch_query(found: Experiment, preset: str | None, values: Mapping[str, Any]) -> dict[str, str | list[str]]:
@@ -235,7 +239,7 @@ def _typed(values: Sequence[Any]) -> str:
 
 
 def _of_run(run: Run | RunRow, values: Mapping[str, Any]) -> dict[str, str | list[str]]:
-    found = experiment(run.experiment)
+    found = known_experiment(run.experiment) or experiment(run.experiment)
     nearest = min(found.presets, key=lambda preset: len(changes_of(found, preset, values)), default=None)
     return launch_query(found, run.preset or nearest, values)
 

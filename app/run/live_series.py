@@ -13,7 +13,7 @@ from engine.analysis.run_values import telling
 from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import Metric, metric
-from engine.registry import experiment, known_experiment
+from engine.registry import definition, known_experiment
 from engine.store import Reader, Stretch
 from engine.store.curve_records import Band, Series
 from engine.store.records import Run, Summary
@@ -153,7 +153,7 @@ def _curve(series: Series, roles: dict[int, str]) -> dict[str, Any]:
 def goals(run: Run) -> dict[str, float]:
     """Return the target value of each metric of a run that has one."""
     try:
-        known = experiment(run.experiment)
+        known = definition(run)
         return dict(known.goals(known.config.check(run.config)))
     except EngineError:  # a config of an older version, or an environment not installed here
         return {}

@@ -21,10 +21,9 @@ from app.ui.store_access import command
 from engine.analysis.run_values import setting_title
 from engine.config import empty_means, unused_because
 from engine.config_values import field_title, value_in_words
-from engine.errors import EngineError
 from engine.hang.stacks import last_collectives, last_stacks
 from engine.home import Home
-from engine.registry import definition, experiment, known_experiment
+from engine.registry import definition, known_experiment
 from engine.rl.kinds import PICTURE
 from engine.store import Reader, Store
 from engine.store.records import Run
@@ -127,10 +126,8 @@ def config(run: Run, reader: Reader) -> None:
 
 def source_of(run: Run) -> str:
     """Return the paper or tutorial behind the run's experiment; empty if the experiment is unknown."""
-    try:
-        return experiment(run.experiment).source
-    except EngineError:
-        return ""
+    known = known_experiment(run.experiment)
+    return known.source if known else ""
 
 
 def settings_table(run: Run) -> str:

@@ -11,9 +11,8 @@ from app.ui.widgets import title_of
 from engine.analysis.result import NotLearned, Ranked, not_learned
 from engine.analysis.run_values import field_in_words, lower_title, most_telling_first
 from engine.duel.spec import from_json
-from engine.errors import EngineError
 from engine.metrics import Result, metric
-from engine.registry import experiment, known_experiment
+from engine.registry import experiment_title, known_experiment
 from engine.store import Reader, RunRow, StoredDuel, Sweep
 from engine.store.records import ENDED, Status
 from engine.store.runs.config_groups import BestRun, RunGroup
@@ -185,7 +184,7 @@ def _fold_row(fold: RunFold, members: Sequence[RunRow], whole: Sweep | StoredDue
         is_part = len(members) == len(fold.run_ids) < whole.total  # a filter left some of its runs
         left = {name: {run.config.get(name) for run in members} for name in whole.grid} if is_part else whole.grid
         varied = {name: _span([each for each in values if each in left[name]]) for name, values in whole.grid.items()}
-        title = whole.name or title_of_experiment(whole.experiment)
+        title = whole.name or experiment_title(whole.experiment)
     return TableRow(
         *(_key(fold), newest.experiment, {**newest.config, **varied}, fold.run_ids, ()),
         cells={
@@ -224,14 +223,6 @@ def differing(rows: Sequence[TableRow]) -> list[str]:
         )
         for row in rows
     ]
-
-
-def title_of_experiment(name: str) -> str:
-    """Return the title of an experiment; its name if it is unknown."""
-    try:
-        return experiment(name).title
-    except EngineError:
-        return name
 
 
 def spans(ids: Sequence[int]) -> str:
@@ -276,7 +267,7 @@ def _cells(run: RunRow) -> dict[str, Any]:
 
 
 def _group_cells(group: RunGroup) -> dict[str, Any]:
-    title = title_of_experiment(group.experiment)
+    title = experiment_title(group.experiment)
     return {
         "title": f"{title}, {group.preset}" if group.preset else title,
         "experiment": group.experiment,

@@ -13,7 +13,17 @@ import streamlit as st
 from pydantic.fields import FieldInfo
 
 from app.ui.html import as_text
-from engine.config import Config, bound_of, choices_of, empty_means, is_advanced, is_whole, may_be_empty, unit_of
+from engine.config import (
+    Config,
+    bound_of,
+    choices_of,
+    empty_means,
+    is_advanced,
+    is_fixed,
+    is_whole,
+    may_be_empty,
+    unit_of,
+)
 from engine.config_values import field_title, value_in_words
 from engine.errors import ConfigError
 from engine.experiment import Experiment
@@ -30,9 +40,14 @@ def key_of(experiment: str, name: str) -> str:
     return f"form.{experiment}.{name}"
 
 
+def fields_of(experiment: Experiment) -> Mapping[str, FieldInfo]:
+    """Return the fields that the form shows."""
+    return {name: field for name, field in experiment.config.model_fields.items() if not is_fixed(field)}
+
+
 def fill(experiment: Experiment, values: Mapping[str, Any]) -> None:
     """Put values into the form before it is drawn."""
-    for name in experiment.config.model_fields:
+    for name in fields_of(experiment):
         if name in values:
             st.session_state[key_of(experiment.name, name)] = as_typed(values[name])
 
@@ -44,7 +59,7 @@ def as_typed(value: Any) -> Any:
 
 def values_of(experiment: Experiment) -> dict[str, Any]:
     """Return the values of the form; fields not drawn yet have their default."""
-    fields = experiment.config.model_fields
+    fields = fields_of(experiment)
     return {
         name: st.session_state.get(key_of(experiment.name, name), as_typed(field.default))
         for name, field in fields.items()
@@ -53,7 +68,7 @@ def values_of(experiment: Experiment) -> dict[str, Any]:
 
 def check(experiment: Experiment, values: Mapping[str, Any]) -> tuple[Config | None, Problems]:
     """Return the config and no problems, or None and an error message by field ('' for rules of several fields)."""
-    fields = experiment.config.model_fields
+    fields = fields_of(experiment)
     missing = {
         name: f"{label_of(name, field)} is required."
         for name, field in fields.items()
@@ -76,7 +91,7 @@ def form(experiment: Experiment, problems: Problems, config: Config | None = Non
     """
     work = experiment.work(config) if experiment.work and config else None
     notes = {work.length: f"Total: {work.in_words()}"} if work else {}
-    fields = experiment.config.model_fields
+    fields = fields_of(experiment)
     plain = [name for name in fields if not is_advanced(fields[name])]
     own = [name for name in plain if name not in Config.model_fields] + [
         name for name in plain if name in Config.model_fields

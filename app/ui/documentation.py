@@ -17,8 +17,8 @@ GUIDES = "experiments/"
 """Begin of the names of the experiments' guides; the rest is the experiment's name."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Use": (
-        *("tour", "own-script", "home", "runs", "filter", "compare", "sweeps", "scaling", "timeline", "duel"),
-        *("figures", "museum", "notifications", "api"),
+        *("tour", "own-script", "plugins", "home", "runs", "filter", "compare", "sweeps", "scaling", "timeline"),
+        *("duel", "figures", "museum", "notifications", "api"),
     ),
     "Run a lab": ("deployment", "signing-in", "people", "operations", "cluster", "security", "fault-matrix"),
 }
@@ -38,6 +38,7 @@ PAGE_GUIDES = {
 """The page of documentation about each page of the console."""
 WORDS = {
     "own-script": "my own training script command torchrun accelerate uv hydra trackio paste recipe",
+    "plugins": "my own method experiment plugin plug-in algorithm write new extend template entry point",
     "api": "script program own automate curl client token launch from python wandb",
     "cluster": "slurm nodes multi-node sbatch ssh own script",
     "signing-in": "password login log in account user sso oidc google forgot",

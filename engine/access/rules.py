@@ -95,6 +95,7 @@ COMMANDS: dict[str, CommandRule] = {
     "stop runner": _for("admin", "stop the runner"),
     "start runner": _for("admin", "start the runner"),
     "set limits": _for("admin", "set limits"),
+    "approve experiment": _for("admin", "approve the code of an experiment of the lab's own"),
     "extend catalogue": _for("admin", "extend the catalogue of environments and data sets"),
     "add person": _for("admin", "create accounts"),
     "set role": _for("admin", "change roles"),

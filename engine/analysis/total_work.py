@@ -24,7 +24,7 @@ def declared(experiment: str, config: Mapping[str, Any]) -> Work | None:
     """Return the total work of a run of that config; None if its experiment is unknown or counts none, or if this
     version refuses the config.
     """
-    known = known_experiment(experiment)
+    known = known_experiment(experiment, config.get("code", ""))
     if known is None or known.work is None:
         return None
     try:

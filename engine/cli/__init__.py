@@ -7,6 +7,9 @@ from engine.cli.frame import EXIT_CODES, CommandEntry, CommandTable
 
 COMMANDS = {
     "experiments": CommandEntry("catalogue", "List the experiments, or the presets and settings of one."),
+    "new": CommandEntry("own_experiments", "Write a template of an experiment of your own, which runs at once."),
+    "check": CommandEntry("own_experiments", "Check an experiment of your own, and say what is missing."),
+    "approve": CommandEntry("own_experiments", "Approve the code of an experiment, in a lab with accounts."),
     "run": CommandEntry("launch", "Launch a run and follow it until it ends."),
     "submit": CommandEntry("launch", "Queue a run and return at once."),
     "fields": CommandEntry("script", "Print the form that a command of your own script gives."),

@@ -12,12 +12,14 @@ from engine.cli.frame import OWNER, WITHOUT_RUNNER, argument, command, option
 from engine.config import bound_of, choices_of, is_advanced, unit_of
 from engine.experiment import Experiment
 from engine.home import Home
-from engine.registry import experiment, experiments
+from engine.registry import experiment, experiments, own_experiments
 
 if TYPE_CHECKING:
     from engine.published import Figure
     from engine.published.comparison import FigureComparison
 
+READ_S = 120.0
+"""Seconds to wait for experiments of the lab's own that are read for the first time."""
 MOST_CHOICES = 12
 """A setting with more choices is abbreviated in the table."""
 
@@ -29,6 +31,9 @@ def experiments_command(name: str | None = argument()) -> None:
         found = experiment(name)
         answer(described(found), _in_full(found))
         return
+    for own in own_experiments(READ_S):
+        if own.fault:
+            click.echo(own.fault, err=True)
     rows = [(found.name, " ".join(found.presets), found.sentence) for found in experiments()]
     answer([described(found) for found in experiments()], table(("NAME", "PRESETS", "DESCRIPTION"), rows))
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import psutil
 
 from engine.cluster import slurm
-from engine.cluster.job_folder import replace_file
 from engine.cluster.node_checks import FileEcho, judge
 from engine.cluster.probe import POLL_S, QUESTION, NodeAnswer, ProbeQuestion, appears, code_versions
 from engine.cluster.slurm import ACTIVE, SlurmRefused, SlurmUnavailable
@@ -20,6 +19,7 @@ from engine.cluster.targets import Cluster, cluster
 from engine.doctor.machine import Finding
 from engine.errors import ConfigError, UnknownName
 from engine.home import Home
+from engine.runtime.worker.job_folder import replace_file
 from engine.store.queue.cluster_jobs import JobState
 from engine.system.runner_process import runner_process
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from engine.cluster.records import Ended, JobSink, Line
 from engine.home import flush
+from engine.runtime.worker.records import Ended, JobSink, Line
 from engine.runtime.worker.sink import stop_reason
 from engine.store import Store
 from engine.store.queue.cluster_jobs import ClusterJob

@@ -12,11 +12,11 @@ from pathlib import Path
 from engine import __version__
 from engine.catalogue import catalogue, set_catalogue
 from engine.cluster import slurm
-from engine.cluster.job_folder import JobFolder, JobSpec, check_owner
 from engine.cluster.slurm import SlurmRefused, SlurmUnavailable
 from engine.cluster.targets import Cluster, machine_for
 from engine.errors import ConfigError, NoCheckpoint, RunnerError
 from engine.home import Home
+from engine.runtime.worker.job_folder import JobFolder, JobSpec, check_owner
 from engine.store import Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.records import Run

@@ -15,8 +15,8 @@ import psutil
 from pydantic import BaseModel, ConfigDict
 
 from engine import __version__
-from engine.cluster.job_folder import replace_file
 from engine.home import DATA, ROOT, Home
+from engine.runtime.worker.job_folder import replace_file
 from engine.system.machine import machine
 from engine.system.network_isolation import Level, machine_level
 

@@ -15,15 +15,15 @@ from functools import partial
 from pathlib import Path
 
 from engine.access.quotas import NONE, Limits, limits
-from engine.cluster.job_folder import JobFolder
 from engine.cluster.job_results import StoredRun, apply, mirror
 from engine.cluster.launcher import JobRefused, SlurmLauncher
-from engine.cluster.records import Tail, read_records, tail_of
 from engine.cluster.slurm import ACTIVE, SlurmUnavailable, name_of
 from engine.cluster.targets import Cluster, cluster
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.queue.backfill import quota_limits
+from engine.runtime.worker.job_folder import JobFolder
+from engine.runtime.worker.records import Tail, read_records, tail_of
 from engine.runtime.worker.sink import stop_reason
 from engine.store import Store
 from engine.store.connection import GAP_S

@@ -23,8 +23,6 @@ from pathlib import Path
 import psutil
 
 from engine import __version__
-from engine.cluster.job_folder import JobFolder, JobSpec, LinkAddress
-from engine.cluster.records import RecordFile
 from engine.errors import NotThere, RunFailed
 from engine.home import DATA, ROOT, Home
 from engine.runtime.command.run import CommandExecution
@@ -35,6 +33,8 @@ from engine.runtime.rank.rank import RunContext
 from engine.runtime.transport.rendezvous import meeting_point
 from engine.runtime.usage import Disturbance
 from engine.runtime.worker.environment import environment
+from engine.runtime.worker.job_folder import JobFolder, JobSpec, LinkAddress
+from engine.runtime.worker.records import RecordFile
 from engine.runtime.worker.session import Execution, close_up_logs, write_own_log
 from engine.runtime.worker.sink import StopSwitch, retry_while_busy
 from engine.runtime.worker.worker import MethodExecution, NodeSetting, warm_up

@@ -6,10 +6,9 @@ from datetime import datetime
 from typing import Literal
 
 from engine.analysis.result import ranked
-from engine.errors import EngineError
 from engine.filter.tree import duration
 from engine.metrics import metric
-from engine.registry import experiment
+from engine.registry import experiment_title
 from engine.store import Reader, RunRow, StoredDuel, Sweep
 from engine.store.notices.outbox import Message
 from engine.store.records import BAD_ENDS, ENDED
@@ -86,7 +85,7 @@ def _whole(reader: Reader, message: Message) -> tuple[Literal["sweep", "duel"], 
 
 
 def _name(whole: Sweep | StoredDuel) -> str:
-    otherwise = _title(whole.experiment) if isinstance(whole, Sweep) else "unnamed"
+    otherwise = experiment_title(whole.experiment) if isinstance(whole, Sweep) else "unnamed"
     return f"{whole.id}: {_short(whole.name, LONGEST_NAME) or otherwise}"
 
 
@@ -114,16 +113,9 @@ def _notice(message: Message, subject: str, facts: Facts, bad: bool, link: str) 
 
 def title_of(run: RunRow) -> str:
     """Return a run's title in a message: its name, experiment and preset."""
-    kind = _title(run.experiment)
+    kind = experiment_title(run.experiment)
     kind = f"{kind}, {run.preset}" if run.preset else kind
     return f"{_short(run.name, LONGEST_NAME)} ({kind})" if run.name else kind
-
-
-def _title(name: str) -> str:
-    try:
-        return experiment(name).title
-    except EngineError:
-        return name
 
 
 def _ended(status: str) -> str:

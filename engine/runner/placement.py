@@ -21,6 +21,7 @@ from engine.queue.backfill import IDLE_CHECK_S, FreeSlots, next_up, quota_limits
 from engine.queue.estimates import History
 from engine.queue.forecast import holders_of, waiting_of
 from engine.queue.slots import Slots, foreign_gpus, lacks, place
+from engine.registry import is_own
 from engine.store import Store
 from engine.store.queue.queue import QuotaLimits
 from engine.store.records import ProcessIdentity, Run
@@ -292,8 +293,9 @@ class Placement:
         started: list[Run] = []
         while chosen := self._choose([*holders, *started]):
             run, slots = chosen
-            self.runs_commands = self.runs_commands or run.command is not None
-            worker = self.launcher.reserve(for_command=run.command is not None)
+            is_confined = run.command is not None or is_own(run)
+            self.runs_commands = self.runs_commands or is_confined
+            worker = self.launcher.reserve(for_command=is_confined)
             if self.store.claims.claim(run.id, worker, slots.gpus, slots.cores):
                 self.launcher.submit(worker, run.id)
                 started.append(replace(run, gpus=slots.gpus, cores=slots.cores, status="starting"))

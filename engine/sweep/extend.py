@@ -196,5 +196,5 @@ def _next(sweep: Sweep, found: TimedCombination) -> SweepCell:
     """Return the next cell of a combination: its settings with the next seed."""
     seed = max(run.config[SEED] for run in found.runs) + 1
     values: Mapping[str, Any] = dict(zip(sweep.grid, (*found.values, seed), strict=True))
-    config = definition(sweep).config.check({**found.runs[-1].config, SEED: seed})
-    return SweepCell(values, config)
+    given = {**found.runs[-1].config, SEED: seed}
+    return SweepCell(values, definition(_shared(sweep, given)).config.check(given))

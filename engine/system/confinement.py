@@ -11,7 +11,7 @@ import ctypes
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -193,5 +193,14 @@ def _why_none_here() -> str:
         return confinement(home, home.run_folder(1), Path(folder)).why
 
 
+def become(home: Path, folder: Path, argv: Sequence[str]) -> None:
+    """Replace this process by a program that is confined to a folder where the machine allows it; raises OSError."""
+    os.chdir(folder)
+    confinement(Home(home), folder, folder).enter()
+    os.execv(argv[0], list(argv))
+
+
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        become(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
     print(_why_none_here())

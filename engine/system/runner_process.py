@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from engine import seeding
 from engine.errors import EngineError, RunnerError
 from engine.home import GIVEN, ROOT, Home
-from engine.registry import experiment
+from engine.registry import definition
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ProcessIdentity, Run
 from engine.system.checkpoint_state import last_checkpoint, why_not_own
@@ -178,7 +178,7 @@ def cure_of_loss(resumes: bool) -> str:
 def can_resume(store: Store, run: Run, home: Home) -> bool:
     """Return whether a run has a checkpoint in its folder from which another one can continue."""
     try:
-        if not experiment(run.experiment).resumable or seeding.why_not_resumable(run.seeding):
+        if not definition(run).resumable or seeding.why_not_resumable(run.seeding):
             return False
         checkpoint = last_checkpoint(home.run_folder(run.id))
         return checkpoint is not None and not (

@@ -191,6 +191,7 @@ ELSEWHERE = {
     "start runner",
     "set limits",
     "extend catalogue",
+    "approve experiment",
     "run commands",
 }
 """Commands that are carried out beside the store's tables; `permit` stands before each."""

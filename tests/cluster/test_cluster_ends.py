@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.cluster.job_folder import JobFolder, JobSpec
-from engine.cluster.records import RecordFile
 from engine.cluster.supervisor import ClusterJobs
 from engine.home import Home
 from engine.launch_options import LaunchOptions
+from engine.runtime.worker.job_folder import JobFolder, JobSpec
+from engine.runtime.worker.records import RecordFile
 from engine.store import Demand, Launch, Store
 
 

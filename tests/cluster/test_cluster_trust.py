@@ -12,12 +12,12 @@ import pytest
 
 from engine.cluster import slurm as commands
 from engine.cluster.doctor import examine_cluster
-from engine.cluster.job_folder import JobFolder, JobSpec
-from engine.cluster.records import RecordFile
 from engine.cluster.targets import clusters
 from engine.errors import ConfigError
 from engine.home import ROOT, Home
 from engine.launch_options import LaunchOptions
+from engine.runtime.worker.job_folder import JobFolder, JobSpec
+from engine.runtime.worker.records import RecordFile
 from engine.store import Demand, Launch, Store
 from tests.waiting import PATIENCE_S
 

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from engine.cluster import slurm, supervisor
-from engine.cluster.job_folder import JobFolder
-from engine.cluster.records import RecordFile
 from engine.cluster.supervisor import ClusterJobs
 from engine.cluster.targets import Cluster
 from engine.home import Home
@@ -16,6 +14,8 @@ from engine.launch import launch
 from engine.launch_options import LaunchOptions
 from engine.recorder import Point
 from engine.registry import experiment
+from engine.runtime.worker.job_folder import JobFolder
+from engine.runtime.worker.records import RecordFile
 from engine.store import Launch, Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.records import RankBatch, RankRow, Run

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from engine.catalogue import Catalogue, catalogue, set_catalogue
-from engine.cluster.job_folder import JobFolder
-from engine.cluster.records import EventRecord, line_of
 from engine.cluster.slurm import SlurmRefused, SlurmUnavailable
 from engine.cluster.supervisor import END_DEADLINE_S, GONE_S, LOST_S, POLL_S, QUIET_S, STOP_DEADLINE_S
 from engine.home import Home
+from engine.runtime.worker.job_folder import JobFolder
+from engine.runtime.worker.records import EventRecord, line_of
 from engine.store.queue.cluster_jobs import JobState
 from engine.store.timestamps import now
 from tests.checkpoints import lay
@@ -51,7 +51,7 @@ def test_times_are_those_of_the_records(lab: JobLab, monkeypatch: pytest.MonkeyP
     run_id = lab.launch()
     lab.step()
     file = lab.records(run_id)
-    monkeypatch.setattr("engine.cluster.records.now", lambda: "2026-11-26T10:00:00.000Z")
+    monkeypatch.setattr("engine.runtime.worker.records.now", lambda: "2026-11-26T10:00:00.000Z")
     file.end("finished", "Completed successfully", "", 1.0)
     lab.step()
     assert lab.run(run_id).ended_at == "2026-11-26T10:00:00.000Z"

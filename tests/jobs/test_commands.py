@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.cluster.job_folder import JobFolder, JobSpec
-from engine.cluster.records import EndRecord, NoteRecord, Record, WriteRecord, tail_of
 from engine.errors import ConfigError
 from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.launch_options import LaunchOptions
+from engine.runtime.worker.job_folder import JobFolder, JobSpec
+from engine.runtime.worker.records import EndRecord, NoteRecord, Record, WriteRecord, tail_of
 from engine.script.command import read_command
 from engine.script.enrich import enriched
 from engine.store import Launch

@@ -9,7 +9,7 @@ import pytest
 
 from engine.cluster import job_results
 from engine.cluster.job_results import mirror
-from engine.cluster.records import read_records
+from engine.runtime.worker.records import read_records
 from engine.system.run_files import is_meeting_file
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.cluster.job_folder import JobFolder, LinkAddress, check_owner
 from engine.errors import ConfigError
+from engine.runtime.worker.job_folder import JobFolder, LinkAddress, check_owner
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])

@@ -10,10 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cluster.job_folder import JobFolder
-from engine.cluster.records import EventRecord, Line, LogRecord, RecordFile, WriteRecord, line_of, read_records, tail_of
 from engine.errors import StoreFull, StoreGone
 from engine.recorder import Point, Span
+from engine.runtime.worker.job_folder import JobFolder
+from engine.runtime.worker.records import (
+    EventRecord,
+    Line,
+    LogRecord,
+    RecordFile,
+    WriteRecord,
+    line_of,
+    read_records,
+    tail_of,
+)
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
 from engine.store.timestamps import now

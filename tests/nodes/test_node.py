@@ -17,7 +17,6 @@ import pytest
 import torch
 
 from engine.cluster import worker
-from engine.cluster.job_folder import JobFolder
 from engine.errors import RankFailed
 from engine.hang.watch import HangLimits
 from engine.home import ROOT
@@ -26,6 +25,7 @@ from engine.runtime.nodes.node import Node
 from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.transport.rendezvous import meeting_point
+from engine.runtime.worker.job_folder import JobFolder
 from engine.runtime.worker.ranks import Ranks
 from tests.doubles import MemorySink, process_ranks
 from tests.nodes import node_functions as functions

@@ -53,7 +53,7 @@ def look(folder: Path, run_folder: Path, interpreter: str, environment: Mapping[
     found: dict[str, Any] = {}
     if interpreter:
         found |= _versions(interpreter, folder, environment, run_folder)
-    code = _commit(folder, run_folder, environment) | _copy(folder, run_folder)
+    code = _commit(folder, run_folder, environment) | copy(folder, run_folder)
     return found | {"code": {"folder": str(folder), **code}}
 
 
@@ -109,7 +109,7 @@ def _output(argv: list[str], folder: Path, environment: Mapping[str, str], withi
     return ""
 
 
-def _copy(folder: Path, run_folder: Path) -> dict[str, Any]:
+def copy(folder: Path, run_folder: Path) -> dict[str, Any]:
     """Copy the code of a folder into an archive of the run's folder."""
     size = count = 0
     part = run_folder / f"{CODE}.part"

@@ -8,7 +8,7 @@ from engine.access.confusables import visible
 from engine.errors import ConfigError, WrongStatus
 from engine.home import named_data
 from engine.launch_options import PRIORITIES
-from engine.registry import is_registered
+from engine.registry import experiment, is_own, is_registered
 from engine.seeding import SEEDING
 from engine.store.access.authorization import Authorization, command, storable
 from engine.store.access.quotas import QuotaChecks
@@ -185,11 +185,14 @@ class RunChanges:
         owner = launches[0].owner
         if any(each.terms.priority == PRIORITIES[-1] for each in launches):
             self._authorization.check("prefer", owner, "", [])
-        if any(each.command for each in launches):
-            if is_registered(name := launches[0].experiment):
-                sentence = f"'{name}' is an experiment of Parallab, so no run of a command can be called so."
-                raise ConfigError.of("command", f"{sentence} Rename the script, or save the command as a recipe.")
+        if any(each.command for each in launches) and is_registered(name := launches[0].experiment):
+            sentence = f"'{name}' is an experiment of Parallab, so no run of a command can be called so."
+            raise ConfigError.of("command", f"{sentence} Rename the script, or save the command as a recipe.")
+        own = [each for each in launches if is_own(each)]
+        if own or any(each.command for each in launches):
             self._authorization.check("run commands", owner, "", [])
+        for name, code in {(each.experiment, str(each.config.get("code"))) for each in own}:
+            experiment(name, code)  # raises MethodFault for a version that is not approved
         self._quota_checks.require(owner, [each.demand for each in launches], wanted_s)
 
     def queue(self, launch: Launch) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from engine.config_values import MOST_RUNS
-from engine.errors import ConfigError, EngineError, ImportRefused, NoSuchRun
-from engine.registry import experiment
+from engine.errors import ConfigError, ImportRefused, NoSuchRun
+from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.launches import Timing
 from engine.store.runs.origins import Origin, fingerprint_of
@@ -279,10 +279,9 @@ def _is_count(value: object, *, or_none: bool = False) -> bool:
 
 def odd_setting(name: str, config: Mapping[str, Any]) -> str | None:
     """Return a setting of the wrong type, None if all are valid or the experiment is unknown here."""
-    try:
-        fields = experiment(name).config.model_fields
-    except EngineError:
+    if (known := known_experiment(name)) is None:
         return None
+    fields = known.config.model_fields
     return next(
         (field for field, value in config.items() if field in fields and not _fits(fields[field].annotation, value)),
         None,

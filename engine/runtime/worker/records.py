@@ -17,9 +17,9 @@ from zlib import crc32
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
-from engine.cluster.job_folder import JobFolder
 from engine.errors import StoreFull, StoreGone
 from engine.recorder import Point, Span
+from engine.runtime.worker.job_folder import JobFolder
 from engine.runtime.worker.sink import Sink
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow

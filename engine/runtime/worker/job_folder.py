@@ -1,4 +1,5 @@
-"""The folder of one job on the shared file system: what the runner gives to the job's worker, and what comes back.
+"""The folder of one job, on the shared file system or beside its worker: what is given to its process, and what comes
+back.
 
 Torch-free.
 """
@@ -47,6 +48,10 @@ class JobSpec(BaseModel):
     """Network interface between nodes; empty to find it."""
     home: str = ""
     """The lab's home on the runner's machine, which a command must not see should a node have it too."""
+    core_ids: list[int] = []
+    """The run's cores, where its worker is beside it."""
+    began: float = 0.0
+    """The time (monotonic, s) at which that worker accepted the run."""
 
 
 class LinkAddress(BaseModel):
@@ -63,16 +68,17 @@ class LinkAddress(BaseModel):
 class JobFolder:
     """Paths of one job's folder."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run: Path | None = None) -> None:
         self.path = path
         self.records = path / RECORDS
         """The file to which the worker appends its records."""
-        self.run = path / RUN
+        self.run = run or path / RUN
         """The run's folder: logs, checkpoints, stacks."""
 
     def create(self, spec: JobSpec) -> None:
         """Create the folder, private to this user, with what the worker has to do."""
-        self.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in (self.path, self.run):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.chmod(0o700)
         replace_file(self.path / SPEC, spec.model_dump_json())
 
@@ -114,7 +120,7 @@ class JobFolder:
 def replace_file(path: Path, text: str) -> None:
     """Write a small file so that readers see all of it or the previous one."""
     part = path.with_name(f"{path.name}.part")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

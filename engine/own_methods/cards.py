@@ -1,0 +1,535 @@
+"""Experiments of the lab's own as pages, command line and runner know them: from the card that a child process printed,
+and its answers to settings. Torch-free; their code is never imported here.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
+
+from engine.config import Config, Rules, setting
+from engine.errors import ConfigError, MethodFault, Problem, UnknownName
+from engine.experiment import Clock, Experiment, Flow, MessagePattern, Preset, ReadySweep, Work
+from engine.home import ROOT, Home
+from engine.metrics import Result
+from engine.own_methods import folders
+from engine.own_methods.folders import MethodFolder, MethodVersion
+
+API = 1
+"""The versions of `engine.plugin` that are understood."""
+CODE = "code"
+"""The setting that has the version of the code."""
+LIMIT_S, LOOK_S = 5.0, 0.1
+"""Seconds that a child may sleep before it answers, and the interval of looks; it also has 5 s of CPU time."""
+RETRY_S = 30.0
+"""Age of a fault from which on the code is read again: a missing package may be there now."""
+_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PARALLAB_DATA")
+"""Variables of the environment that a child gets."""
+MOST_BYTES, MOST_CHILDREN, MOST_KEPT = 400_000, 8, 5_000
+FRESH_S = 1.0
+"""Time for which what the folders hold is taken as known."""
+
+# ---- A card: what the child printed, checked like everything that another program wrote ----------------------------
+
+_Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,59}$")]
+_Text = Annotated[str, StringConstraints(max_length=1_000)]
+_Title = Annotated[str, StringConstraints(min_length=1, max_length=80, pattern=r"^[^\[\]<>`*\\$\n]+$")]
+_Role = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_. -]{1,60}$")]
+_Value = bool | int | float | Annotated[str, StringConstraints(max_length=500)] | None
+_Shown = Literal["unit", "advanced", "empty", "otherwise", "only", "catalogue"]
+_Values = Annotated[dict[_Word, _Value], Field(max_length=200)]
+
+
+class _Plain(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class _Setting(_Plain):
+    type: Literal["int", "float", "bool", "str"]
+    empty: bool
+    default: _Value
+    description: _Text
+    choices: list[_Value] = Field(max_length=100)
+    bounds: dict[Literal["ge", "gt", "le", "lt"], float]
+    shown: Annotated[dict[_Shown, Any], Field(max_length=6)]
+
+    def field(self) -> tuple[Any, Any]:
+        """Return the type and the field of a class of settings."""
+        kinds = {"int": int, "float": float, "bool": bool, "str": str}
+        kind: Any = Literal[tuple(self.choices)] if self.choices else kinds[self.type]
+        whole = self.type == "int"
+        given: dict[str, Any] = {name: int(bound) if whole else bound for name, bound in self.bounds.items()}
+        if self.shown:
+            given["json_schema_extra"] = dict(self.shown)
+        described: Any = Field(self.default, description=self.description, **given)
+        return (kind | None if self.empty else kind), described
+
+
+class _Preset(_Plain):
+    sentence: _Text
+    settings: _Values
+    expects: dict[_Text, float]
+    takes: _Text
+
+
+class _Card(_Plain):
+    name: _Word
+    title: _Title
+    tagline: Annotated[_Title, StringConstraints(max_length=60)]
+    sentence: _Text
+    pattern: MessagePattern
+    flows: Annotated[list[Flow], Field(max_length=20)]
+    source: _Text
+    api: int
+    presets: Annotated[dict[_Word, _Preset], Field(max_length=30)]
+    ready_sweeps: Annotated[list[ReadySweep], Field(max_length=10)]
+    resumable: bool
+    result: Result
+    headline: Annotated[tuple[_Text, ...], Field(max_length=30)]
+    update_clock: Clock | None
+    stale_gradients: _Text
+    axis: _Word
+    counts: Annotated[dict[_Word, _Word], Field(max_length=10)]
+    server_roles: Annotated[tuple[_Text, ...], Field(max_length=20)]
+    work_fields: Annotated[tuple[_Word, ...], Field(max_length=10)]
+    counts_work: bool
+    has_goals: bool
+    settings: Annotated[dict[_Word, _Setting], Field(max_length=200)]
+    description: _Text
+
+    def why_not(self, name: str) -> str:
+        """Return what is wrong with it, with the cure; empty if nothing is."""
+        if self.api != API:
+            return f"It is written for version {self.api} of engine.plugin, and this Parallab has version {API}."
+        if self.name != name:
+            return f"EXPERIMENT.name is '{self.name}', but its folder is called '{name}'. Give both the same name."
+        if self.axis not in self.settings:
+            return f"axis must be one of its settings, got '{self.axis}'."
+        for preset, each in self.presets.items():
+            if strange := sorted(set(each.settings) - {*self.settings, *Config.model_fields}):
+                return f"The preset {preset} sets {strange[0]}, which is no setting. Correct its name."
+        return ""
+
+
+class Facts(BaseModel):
+    """What follows from the settings of a run, as its `Config` says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    roles: Annotated[tuple[_Role, ...], Field(min_length=1, max_length=1_024)]
+    max_gpus: int = Field(ge=0)
+    trains_on: _Text | None
+    listens: tuple[bool, bool]
+    why_one_node: _Text
+    unused: frozenset[str]
+    counts: tuple[str, ...]
+    work: Work | None
+    goals: dict[str, float]
+
+
+class OwnConfig(Config):
+    """The settings of an experiment of the lab's own; the child that read its code checks its rules."""
+
+    origin: ClassVar[tuple[Home, MethodVersion]]
+    """The home, and the version that these settings are of."""
+
+    @property
+    def facts(self) -> Facts:
+        """What follows from them; raises MethodFault if its code does not say."""
+        found = self._answer()
+        assert isinstance(found, Facts)
+        return found
+
+    def _answer(self) -> "Facts | list[Problem]":
+        settings = self.model_dump(mode="json", exclude={CODE})
+        return _follows(*self.origin, json.dumps(settings, sort_keys=True))
+
+    def rules(self) -> Rules:
+        """Yield nothing: raises ConfigError for what its own rules refuse."""
+        if isinstance(found := self._answer(), list):
+            raise ConfigError(found)
+        yield from ()
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return self.facts.roles
+
+    @property
+    def max_gpus(self) -> int:
+        return self.facts.max_gpus
+
+    @property
+    def trains_on(self) -> str | None:
+        return self.facts.trains_on
+
+    @property
+    def unused(self) -> frozenset[str]:
+        return self.facts.unused
+
+    def listens(self, gpus: int) -> bool:
+        return self.facts.listens[min(gpus, 1)]
+
+    def why_one_node(self) -> str:
+        return self.facts.why_one_node
+
+
+def _experiment(home: Home, version: MethodVersion, card: _Card) -> Experiment:
+    """Return an experiment from its card."""
+    code: Any = setting(version.version, "Version of the experiment's code.", fixed=True)
+    text = Annotated[str, StringConstraints(pattern=f"^{version.version}$")]
+    declared: dict[str, Any] = {name: each.field() for name, each in card.settings.items()} | {CODE: (text, code())}
+    made: Any = create_model(f"{card.name}_settings", __base__=OwnConfig, __doc__=card.description, **declared)
+    made.origin, made.server_roles, made.work_fields = (home, version), card.server_roles, card.work_fields
+    same = ("name", "title", "tagline", "sentence", "pattern", "source", "api", "resumable", "result", "headline")
+    more = ("update_clock", "stale_gradients", "axis", "counts")
+    given: dict[str, Any] = {name: getattr(card, name) for name in (*same, *more)}
+    given["work"] = (lambda config: config.facts.work) if card.counts_work else None
+    if card.has_goals:
+        given["goals"] = lambda config: config.facts.goals
+    return Experiment(
+        **given,
+        flows=tuple(card.flows),
+        config=made,
+        presets={name: Preset(**dict(each)) for name, each in card.presets.items()},
+        ready_sweeps=tuple(card.ready_sweeps),
+    )
+
+
+# ---- The child -----------------------------------------------------------------------------------------------------
+
+
+class _Gone(Exception):
+    """The process had left before it was asked, as an idle one does."""
+
+
+class _Child:
+    """A process that has imported an experiment's `config.py`: confined, with limits, killed if it doesn't answer."""
+
+    def __init__(self, home: Home, version: MethodVersion) -> None:
+        self.name = version.name
+        self.lock = threading.Lock()
+        self._rest = b""
+        self._folder = TemporaryDirectory(prefix="parallab-")
+        place = Path(self._folder.name, "experiment")
+        version.copy_to(place)
+        with suppress(OSError):
+            (place / home.catalogue.name).write_bytes(home.catalogue.read_bytes())
+        ours = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        child = [sys.executable, "-m", "engine.own_methods.child", version.name, str(place)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "engine.system.confinement", str(home.path), str(place), *child],
+            cwd=ROOT,
+            env=ours | threads | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PARALLAB_HOME": str(place)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def read(self) -> dict[str, Any]:
+        """Return its next line; raises MethodFault if none comes in time."""
+        assert self._process.stdout
+        slept_s, got = 0.0, bytearray(self._rest)
+        while b"\n" not in got:
+            if not select.select([self._process.stdout], [], [], LOOK_S)[0]:
+                slept_s += LOOK_S * self._sleeps()
+                if slept_s > LIMIT_S:
+                    raise MethodFault(self.name, f"config.py slept for {LIMIT_S:.0f} s. Do slow work in method.py.")
+                continue
+            more = os.read(self._process.stdout.fileno(), 1 << 16)
+            got += more
+            if len(got) > MOST_BYTES:
+                raise MethodFault(
+                    self.name, f"Its card must have at most {MOST_BYTES:,} bytes. Declare less in config.py."
+                )
+            if not more:
+                if not got and self._process.wait() == 0:
+                    raise _Gone
+                raise MethodFault(self.name, self._end())
+        line, _, self._rest = bytes(got).partition(b"\n")
+        try:
+            found: dict[str, Any] = json.loads(line)
+        except ValueError:
+            raise MethodFault(
+                self.name, "config.py printed into what its process answers. Don't print there."
+            ) from None
+        if why := found.get("fault"):
+            raise MethodFault(self.name, f"{str(why)[:800].rstrip('.')}.")
+        return found
+
+    def _sleeps(self) -> bool:
+        """Return whether it waits for something, other than a core: its limit of processor time can't end that."""
+        try:
+            return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+        except OSError:  # it has just ended, or this is no Linux
+            return True
+
+    def ask(self, settings: str) -> dict[str, Any]:
+        """Return what it says of settings as JSON; raises MethodFault, and _Gone for an idle one that had left."""
+        assert self._process.stdin
+        with self.lock:
+            try:
+                self._process.stdin.write(f'{{"settings": {settings}}}\n'.encode())
+                self._process.stdin.flush()
+            except OSError:
+                raise _Gone from None
+            return self.read()
+
+    def _end(self) -> str:
+        try:
+            code = self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            return "config.py closed its output."
+        if -code in (signal.SIGXCPU, signal.SIGKILL):
+            return "config.py used more than 5 s of CPU time. Do slow work in method.py."
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
+        return f"The process that read config.py {how}. Let config.py only declare."
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]
+        self._folder.cleanup()
+
+
+_children: dict[MethodVersion, _Child] = {}
+_children_lock = threading.Lock()
+
+
+def _started(home: Home, version: MethodVersion) -> tuple[_Child, dict[str, Any]]:
+    child = _Child(home, version)
+    try:
+        return child, child.read()
+    except BaseException:
+        child.kill()
+        raise
+
+
+def _living(home: Home, version: MethodVersion) -> _Child:
+    with _children_lock:
+        child = _children.get(version)
+        if child is None:
+            child = _children[version] = _started(home, version)[0]
+        while len(_children) > MOST_CHILDREN:
+            _children.pop(next(iter(_children))).kill()
+        return child
+
+
+def _drop(version: MethodVersion, child: _Child) -> None:
+    with _children_lock:
+        if _children.get(version) is child:
+            del _children[version]
+    child.kill()
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _follows(home: Home, version: MethodVersion, settings: str) -> Facts | list[Problem]:
+    """Return what follows from settings, or what is wrong with them; raises MethodFault."""
+    check_approval(home, version)
+    found: dict[str, Any] = {}
+    while not found:
+        child = _living(home, version)
+        try:
+            found = child.ask(settings)
+        except _Gone:
+            _drop(version, child)
+        except MethodFault:
+            _drop(version, child)
+            raise
+    problems = found.get("problems")
+    if problems is not None:
+        return [Problem(str(field)[:60], str(sentence)[:1_000]) for field, sentence in problems]
+    try:
+        return Facts.model_validate(found["facts"])
+    except (ValidationError, KeyError) as error:
+        raise MethodFault(version.name, _words(error)) from None
+
+
+def _words(error: ValidationError | KeyError) -> str:
+    if isinstance(error, KeyError):
+        return f"It says nothing of {error}."
+    first = error.errors(include_url=False, include_context=False)[0]
+    return f"{'.'.join(map(str, first['loc']))} can't be {str(first['input'])[:80]!r}: {first['msg']}."
+
+
+def read(home: Home, version: MethodVersion) -> Experiment:
+    """Return the experiment of a version; its code is read in a child unless its card is there. Raises MethodFault."""
+    check_approval(home, version)
+    if fault := _fault(version, young=True):
+        raise fault
+    if not version.card.exists():
+        try:
+            child, told = _started(home, version)
+            child.kill()
+            try:
+                card = _Card.model_validate(told.get("card"))
+            except ValidationError as error:
+                raise MethodFault(version.name, f"config.py: {_words(error)}") from None
+            if why := card.why_not(version.name):
+                raise MethodFault(version.name, f"config.py: {why}")
+            _write(version.card, card.model_dump(mode="json"))
+        except MethodFault as error:
+            _write(version.fault, {"why": error.why, "at": time.time()})
+            raise
+        version.fault.unlink(missing_ok=True)
+    return _known(home, version)
+
+
+def _fault(version: MethodVersion, *, young: bool = False) -> MethodFault | None:
+    """Return why a version could not be read last, if so; only if that was a short while ago where it must be young."""
+    with suppress(OSError, ValueError, KeyError):
+        fault = json.loads(version.fault.read_text())
+        if not young or 0 <= time.time() - fault["at"] < RETRY_S:
+            return MethodFault(version.name, fault["why"])
+    return None
+
+
+@lru_cache(maxsize=256)
+def _known(home: Home, version: MethodVersion) -> Experiment:
+    """Return the experiment of a version from its card; raises MethodFault."""
+    try:
+        return _experiment(home, version, _Card.model_validate_json(version.card.read_text()))
+    except (OSError, ValidationError) as error:
+        raise MethodFault(version.name, f"Its card {version.card} can't be read. Delete {version.path}.") from error
+
+
+def _write(path: Path, told: Mapping[str, Any]) -> None:
+    aside = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    aside.write_text(json.dumps(told))
+    aside.replace(path)
+
+
+# ---- Approval, in a lab with accounts ------------------------------------------------------------------------------
+
+
+def check_approval(home: Home, version: MethodVersion) -> None:
+    """Raise MethodFault for a version that no admin of a lab with accounts has approved: its code does not run."""
+    if home.accounts.exists() and not version.approval.exists():
+        how = f"python -m engine approve {version.name}"
+        raise MethodFault(version.name, f"Version {version.version} waits for the approval of an admin: {how}")
+
+
+def approve(version: MethodVersion, by: str) -> None:
+    """Note who has approved a version; to be called with the permission to."""
+    _write(version.approval, {"by": by, "at": time.time()})
+
+
+# ---- What there is, by name ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An experiment of the lab's own as the list shows it: one of these, or neither while its code is being read."""
+
+    name: str
+    experiment: Experiment | None = None
+    fault: MethodFault | None = None
+
+
+_latest: dict[tuple[Home, str, str], tuple[float, Experiment | None]] = {}
+_offers: dict[Home, tuple[float, list[Offer]]] = {}
+_reading: dict[MethodVersion, threading.Thread] = {}
+
+
+def current(home: Home, name: str, code: str = "") -> Experiment:
+    """Return the experiment of a version of the code, by default of the folder as it is now, which is read if new.
+    Raises UnknownName, MethodFault.
+    """
+    if code:
+        if (version := folders.version(home, name, code)) is None:
+            known = [each.version for each in folders.versions(home, name)]
+            raise UnknownName("version", str(code)[:60], known, field=CODE)
+        return read(home, version)
+    found = folders.folders(home)
+    if name not in found:
+        raise UnknownName("experiment", name, found, field="experiment")
+    return read(home, folders.keep(home, found[name]))
+
+
+def latest(home: Home, name: str, code: str = "") -> Experiment | None:
+    """Return the experiment of a version of the code, else of the folder as it is now or, where it is not read yet or
+    can't be, that of its last card; None for none. Starts no process.
+    """
+    asked = home, name, code
+    kept = _latest.get(asked)
+    if kept and time.monotonic() - kept[0] < FRESH_S:
+        return kept[1]
+    versions = folders.versions(home, name)
+    with suppress(MethodFault):
+        if not code and versions and (folder := folders.folders(home).get(name)):
+            code = folders.version_of(folder)[0]
+    found = None
+    for version in sorted(versions, key=lambda version: version.version != code):
+        if version.card.exists():
+            with suppress(MethodFault):
+                found = _known(home, version)
+                break
+    if len(_latest) > MOST_KEPT:
+        _latest.clear()
+    _latest[asked] = time.monotonic(), found
+    return found
+
+
+def offers(home: Home, taken: Collection[str], *, within_s: float = 0.0) -> list[Offer]:
+    """Return the experiments of all folders, whose names must not be `taken`. New ones are read beside the caller, who
+    waits for them up to `within_s`.
+    """
+    kept = _offers.get(home)
+    if kept and not within_s and time.monotonic() - kept[0] < FRESH_S:
+        return kept[1]
+    every, deadline = folders.folders(home).values(), time.monotonic() + within_s
+    threads = [each for folder in every if (each := _offer(home, folder, taken)[1])]
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    found = [_offer(home, folder, taken)[0] for folder in every]
+    _offers[home] = time.monotonic(), found
+    return found
+
+
+def _offer(home: Home, folder: MethodFolder, taken: Collection[str]) -> tuple[Offer, threading.Thread | None]:
+    """Return what a folder offers, and the thread that reads it, if one does."""
+    name, thread = folder.name, None
+    try:
+        if name in taken:
+            rule = "is an experiment of Parallab. Rename the folder, and EXPERIMENT.name in its config.py."
+            raise MethodFault(name, f"'{name}' {rule}")
+        version = folders.keep(home, folder)
+        check_approval(home, version)
+        if version.card.exists():
+            return Offer(name, read(home, version)), None
+        thread = _reading.get(version)
+        if thread is None or not thread.is_alive():
+            if fault := _fault(version, young=True):
+                raise fault
+            thread = _reading[version] = threading.Thread(target=_read_beside, args=(home, version), daemon=True)
+            thread.start()
+        return Offer(name, fault=_fault(version)), thread
+    except MethodFault as fault:
+        return Offer(name, fault=fault), None
+    except OSError as error:
+        return Offer(name, fault=MethodFault(name, f"{folder.path} can't be kept: {error.strerror}.")), None
+
+
+_AT_ONCE = threading.Semaphore(2)
+
+
+def _read_beside(home: Home, version: MethodVersion) -> None:
+    with _AT_ONCE, suppress(MethodFault, OSError):
+        read(home, version)

@@ -1,0 +1,3 @@
+"""A sample that can't be read."""
+
+EXPERIMENT = experiment(name="sick")  # noqa: F821

@@ -1,0 +1,1 @@
+"""It is never imported."""
