@@ -127,13 +127,13 @@ def test_a_list_among_the_differences_is_text(home: Home, ids: list[int], reader
     assert "<td>stress 0.61, make 1.5</td><td>none</td>" in shown and "<td>A, B</td><td>A</td>" in shown
 
 
-@pytest.mark.parametrize("group", ["none", "trainers", "trainers,owner"])
 @pytest.mark.parametrize("tab", TABS)
-def test_every_tab_opens_by_its_link_with_and_without_groups(home: Home, ids: list[int], tab: str, group: str) -> None:
-    test = opened_at(runs="1-6", tab=tab, group=group)
-    assert "ignored" not in words(test)
-    assert test.button_group(key=f"{AT}tab").value == tab
-    assert test.query_params.get("group", "") == group
+def test_every_tab_opens_by_its_link_with_and_without_groups(home: Home, ids: list[int], tab: str) -> None:
+    for group in ("none", "trainers", "trainers,owner"):
+        test = opened_at(runs="1-6", tab=tab, group=group)
+        assert "ignored" not in words(test)
+        assert test.button_group(key=f"{AT}tab").value == tab
+        assert test.query_params.get("group", "") == group
 
 
 def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: Home, ids: list[int]) -> None:
@@ -229,30 +229,31 @@ def test_a_charts_table_opens_with_what_it_shows(home: Home, ids: list[int], que
     assert len(test.run().dataframe[-1].value) == rows
 
 
-@pytest.mark.parametrize("band", ["sd", "range", "none"])
 def test_the_table_of_values_has_the_groups_means_and_bands_that_the_chart_shows(
-    home: Home, ids: list[int], band: str, monkeypatch: pytest.MonkeyPatch
+    home: Home, ids: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Any] = []
     bars = number_charts.bars
     monkeypatch.setattr(number_charts, "bars", lambda *given, **more: drawn.append(bars(*given, **more)) or drawn[-1])
-    test = opened_at(runs="1-5", tab="bars", number=f"{ACCURACY}.best", group="trainers", band=band)
-    test.session_state["compare.table.bars"] = True
-    groups, runs = (each.value for each in test.run().dataframe)
-    assert groups["group"].tolist() == ["trainers 2", "trainers 4"] and groups["n"].tolist() == [3, 2]
-    lines = [trace for trace in drawn[-1][0].data if trace.meta is None or "as" not in trace.meta]
-    assert groups["mean"].tolist() == [trace.x[0] for trace in lines]
-    for at, end in enumerate(("low", "high")):
-        shown = [None if trace.customdata is None else trace.customdata[0][at] for trace in lines]
-        assert [None if isnan(each) else each for each in groups[end]] == shown
-    assert runs["group"].tolist() == ["trainers 2"] * 3 + ["trainers 4"] * 2
-    for tab in ("scatter", "parallel"):
-        test = opened_at(runs="1-5", tab=tab, group="trainers")
+
+    def tables(tab: str, **query: str) -> list[Any]:
+        test = opened_at(runs="1-5", tab=tab, **query)
         test.session_state[f"compare.table.{tab}"] = True
-        assert test.run().dataframe[0].value["group"].tolist() == runs["group"].tolist()
-    test = opened_at(runs="1-5", tab="bars", group="none")
-    test.session_state["compare.table.bars"] = True
-    assert len(test.run().dataframe) == 1 and "group" not in test.dataframe[0].value
+        return [each.value for each in test.run().dataframe]
+
+    for band in ("sd", "range", "none"):
+        groups, runs = tables("bars", number=f"{ACCURACY}.best", group="trainers", band=band)
+        assert groups["group"].tolist() == ["trainers 2", "trainers 4"] and groups["n"].tolist() == [3, 2]
+        lines = [trace for trace in drawn[-1][0].data if trace.meta is None or "as" not in trace.meta]
+        assert groups["mean"].tolist() == [trace.x[0] for trace in lines]
+        for at, end in enumerate(("low", "high")):
+            shown = [None if trace.customdata is None else trace.customdata[0][at] for trace in lines]
+            assert [None if isnan(each) else each for each in groups[end]] == shown
+        assert runs["group"].tolist() == ["trainers 2"] * 3 + ["trainers 4"] * 2
+    for tab in ("scatter", "parallel"):
+        assert tables(tab, group="trainers")[0]["group"].tolist() == runs["group"].tolist()
+    (alone,) = tables("bars", group="none")
+    assert "group" not in alone
 
 
 def test_disturbed_runs_are_said_wherever_times_are_shown(home: Home, ids: list[int], store: Store) -> None:
@@ -770,27 +771,26 @@ def test_metrics_of_other_programs_are_values_axes_and_charts_whatever_their_nam
         ]
         store.worker.write(run_id, [], run_points=points)
     runs = ids_text(ids)
+    means = [metric_written(name, "mean") for name in NAMES]
     for at, name in enumerate(NAMES):
         written = metric_written(name, "last")
         test = opened_at(runs=runs, tab="bars", number=written)
         assert f"{name}, last" in test.selectbox(key=f"{AT}number").options
+        assert read_view(test.query_params)[0].number == written
         test.session_state["compare.table.bars"] = True
         table = test.run().dataframe[0].value
         assert table[written].tolist() == [run_id + 10.0 * at + 1 for run_id in ids]
         assert f"{name}, last" in json.loads(test.dataframe[0].proto.columns)[written]["label"]
-        mean = metric_written(name, "mean")
-        test = opened_at(runs=runs, tab="scatter", number=written, against=mean)
+        test = opened_at(runs=runs, tab="scatter", number=written, against=means[at])
         assert "ignored" not in words(test) and "No " not in words(test)
-        assert (test.query_params["number"], test.query_params["against"]) == (written, mean)
-        test = opened_at(runs=runs, tab="parallel", number=written, axes=f"trainers,{names_text([mean])}")
-        assert test.multiselect(key=f"{AT}axes").value == ["trainers", mean]
-        test = opened_at(runs=runs, metrics=names_text([name, LOSS]), x='metric["time"]' if name == "time" else name)
+        assert (test.query_params["number"], test.query_params["against"]) == (written, means[at])
+        test = opened_at(runs=runs, metrics=LOSS, x='metric["time"]' if name == "time" else name)
         assert "ignored" not in words(test)
-        assert test.multiselect(key=f"{AT}metrics").value == [name, LOSS]
-        again = opened_at(**test.query_params)
-        assert again.query_params == test.query_params
-        saved = opened_at(runs=runs, tab="bars", number=written)
-        assert read_view(saved.query_params)[0].number == written
+    test = opened_at(runs=runs, tab="parallel", number=means[0], axes=f"trainers,{names_text(means)}")
+    assert test.multiselect(key=f"{AT}axes").value == ["trainers", *means]
+    test = opened_at(runs=runs, metrics=names_text([*NAMES, LOSS]), x=NAMES[1])
+    assert test.multiselect(key=f"{AT}metrics").value == [*NAMES, LOSS]
+    assert opened_at(**test.query_params).query_params == test.query_params
 
 
 def test_a_value_that_a_link_spells_otherwise_is_found(home: Home, store: Store) -> None:
