@@ -66,7 +66,9 @@ def test_all_actions_of_a_queued_run_are_in_view_on_a_phone(lab: Lab, page: Page
     assert box["x"] >= 0 and box["x"] + box["width"] <= 390
 
 
-def test_the_machines_load_is_folded_and_drawn_once_it_is_opened(lab: Lab, page: Page) -> None:
+def test_all_charts_are_along_one_axis_which_the_address_holds_and_the_machines_load_is_folded(
+    lab: Lab, page: Page
+) -> None:
     page.goto(f"{lab.address}/run?run={lab.running}")
     page.locator("[data-drawn*='test/accuracy']").wait_for(state="attached")
     assert page.locator(".pl-figure").count() == 0
@@ -74,11 +76,6 @@ def test_the_machines_load_is_folded_and_drawn_once_it_is_opened(lab: Lab, page:
     load = page.get_by_role("figure", name="CPU during the run")
     wait_until(lambda: load.evaluate("plot => plot.data?.[0].y?.at(-1)") == 93.0, "the load was drawn")
     page.wait_for_url("**/run?*machine=true*")
-
-
-def test_all_charts_are_drawn_along_one_axis_which_the_address_holds(lab: Lab, page: Page) -> None:
-    page.goto(f"{lab.address}/run?run={lab.running}")
-    page.locator("[data-drawn*='test/accuracy']").wait_for(state="attached")
 
     def places(metric: str) -> Any:
         return page.locator(f"[data-metric='{metric}']").evaluate("plot => [...plot.data[0].x]")

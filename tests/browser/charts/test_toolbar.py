@@ -150,17 +150,6 @@ def test_the_log_axis_of_a_live_chart_is_kept_by_new_points_and_another_x_axis(
     wait_until(lambda: kinds() == ["linear", "linear"], "the axis is linear again")
 
 
-def test_lines_are_solid_and_dashed_on_request(lab: Lab, page: Page) -> None:
-    page.goto(compared(lab, "&group=trainers&v=2"))
-    plot = figure(page)
-    dashes = "plot => plot._fullData.filter((trace) => /n=/.test(trace.name)).map((trace) => trace.line.dash)"
-    assert plot.evaluate(dashes) == ["solid", "solid"]
-    press(plot, "Dashes and markers")
-    wait_until(lambda: plot.evaluate(dashes) == ["solid", "dash"], "the second line is dashed")
-    press(plot, "Dashes and markers")
-    wait_until(lambda: plot.evaluate(dashes) == ["solid", "solid"], "both are solid again")
-
-
 def test_a_log_axis_of_the_page_is_undone_for_one_chart_and_a_band_stays_closed(lab: Lab, page: Page) -> None:
     page.goto(compared(lab, "&group=trainers&log=y&v=2"))
     plot, other = figure(page, 1), figure(page, 0)
@@ -189,9 +178,17 @@ def test_one_crosshair_is_in_all_charts_over_the_same_axis(lab: Lab, page: Page)
     wait_until(lambda: page.evaluate(CROSSHAIRS) == [], "the crosshair is gone")
 
 
-def test_lines_are_named_at_their_ends_where_the_names_do_not_collide(lab: Lab, page: Page) -> None:
+def test_lines_are_solid_dashed_on_request_and_named_at_their_ends_where_the_names_do_not_collide(
+    lab: Lab, page: Page
+) -> None:
     page.goto(compared(lab, "&group=trainers&v=2"))
     plot = figure(page)
+    dashes = "plot => plot._fullData.filter((trace) => /n=/.test(trace.name)).map((trace) => trace.line.dash)"
+    assert plot.evaluate(dashes) == ["solid", "solid"]
+    press(plot, "Dashes and markers")
+    wait_until(lambda: plot.evaluate(dashes) == ["solid", "dash"], "the second line is dashed")
+    press(plot, "Dashes and markers")
+    wait_until(lambda: plot.evaluate(dashes) == ["solid", "solid"], "both are solid again")
     assert sorted(plot.evaluate(ENDS)) == ["trainers 2 (n=3)", "trainers 4 (n=2)"]
     tops = plot.evaluate(
         "plot => [...plot.querySelectorAll('.pl-ends span')].map((label) => label.getBoundingClientRect().top)"
@@ -223,39 +220,34 @@ def test_a_chart_keeps_its_place_while_plotly_loads(lab: Lab, page: Page) -> Non
     page.unroute("**/vendor/plotly-*")
 
 
-def test_a_constant_0_is_drawn_on_an_axis_from_0(lab: Lab, page: Page, store: Store, run: int) -> None:
-    store.worker.write(run, [RankBatch(0, [Point("train/entropy", step, 0.0, step / 50) for step in range(9)])])
-    page.goto(path_of(lab, run))
-    drawn(page)
-    page.locator(".pl-section summary", has_text="Learning").click()
-    plot = page.locator("[data-metric='train/entropy']")
-    plot.locator(".nsewdrag").wait_for()
-    assert plot.evaluate("plot => plot._fullLayout.yaxis.range[0]") == 0
-    assert plot.locator('.modebar-btn[data-title="Log y-axis"]').is_hidden(), "no value can be on a log axis"
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "range_"),
-    [
-        ("perf/steps_used", [100.0, 100.0000000142, 100.0], [0, 100]),
-        ("perf/mixed_rollouts", [97.0, 100.0, 99.0], [None, 100]),
-        ("perf/policy_age", [3.0, 3.0, 3.0], [0, 3.3]),
-    ],
-)
-def test_an_axis_shows_neither_rounding_nor_more_than_all(
-    lab: Lab, page: Page, store: Store, run: int, name: str, values: list[float], range_: list[float | None]
+def test_a_constant_0_is_on_an_axis_from_0_and_no_axis_shows_rounding_or_more_than_all(
+    lab: Lab, page: Page, store: Store, run: int
 ) -> None:
-    points = [Point(name, step, value, step / 50) for step, value in enumerate(values)]
-    store.worker.write(run, [RankBatch(0, points)])
+    cases: dict[str, tuple[list[float], list[float | None]]] = {
+        "train/entropy": ([0.0] * 9, [0, None]),
+        "perf/steps_used": ([100.0, 100.0000000142, 100.0], [0, 100]),
+        "perf/mixed_rollouts": ([97.0, 100.0, 99.0], [None, 100]),
+        "perf/policy_age": ([3.0, 3.0, 3.0], [0, 3.3]),
+    }
+    made = [
+        Point(name, step, value, step / 50) for name, (values, _) in cases.items() for step, value in enumerate(values)
+    ]
+    store.worker.write(run, [RankBatch(0, made)])
     page.goto(path_of(lab, run))
     drawn(page)
-    section = page.locator(".pl-section", has_text="Parallelism")
-    if not section.evaluate("node => node.open"):  # a browser remembers which are open
-        section.locator("summary").first.click()
-    plot = page.locator(f"[data-metric='{name}']")
-    plot.locator(".nsewdrag").wait_for()
-    low, high = plot.evaluate("plot => plot._fullLayout.yaxis.range")
-    assert high == pytest.approx(range_[1]) and (range_[0] is None or low == range_[0])
+    for title in ("Learning", "Parallelism"):
+        section = page.locator(".pl-section", has_text=title)
+        if not section.evaluate("node => node.open"):  # a browser remembers which are open
+            section.locator("summary").first.click()
+    for name, (_, range_) in cases.items():
+        plot = page.locator(f"[data-metric='{name}']")
+        plot.locator(".nsewdrag").wait_for()
+        shown = plot.evaluate("plot => plot._fullLayout.yaxis.range")
+        assert [there for there, wanted in zip(shown, range_, strict=True) if wanted is not None] == pytest.approx(
+            [wanted for wanted in range_ if wanted is not None]
+        ), name
+    log = page.locator("[data-metric='train/entropy']").locator('.modebar-btn[data-title="Log y-axis"]')
+    assert log.is_hidden(), "no value can be on a log axis"
 
 
 def test_a_swipe_over_a_chart_scrolls_the_page(lab: Lab, page: Page) -> None:
