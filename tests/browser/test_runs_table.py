@@ -166,7 +166,7 @@ def test_a_heading_sorts_all_runs_and_the_address_holds_it(lab: Lab, page: Page)
     expect(page.get_by_role("columnheader", name="Execution", exact=False)).to_have_attribute("aria-sort", "ascending")
 
 
-def test_a_new_run_appears_and_keeps_the_ticks_on_their_rows(lab: Lab, page: Page) -> None:
+def test_a_new_run_keeps_the_ticks_on_their_rows_and_moves_none_under_a_moving_pointer(lab: Lab, page: Page) -> None:
     page.goto(f"{lab.address}/runs?fold=false")
     page.locator(ROWS).first.wait_for()
     settle(page)
@@ -182,11 +182,6 @@ def test_a_new_run_appears_and_keeps_the_ticks_on_their_rows(lab: Lab, page: Pag
     with Store.open(lab.home) as store:
         store.runs.cancel(new, by="Ada")
     expect(row).to_contain_text("cancelled")
-
-
-def test_rows_keep_their_places_under_a_moving_pointer(lab: Lab, page: Page) -> None:
-    page.goto(f"{lab.address}/runs?fold=false")
-    page.locator(ROWS).first.wait_for()
     settle(page)
     with Store.open(lab.home) as store:
         old = basic.add(store, "Ada")

@@ -77,7 +77,9 @@ def drag(root: Locator, begin: float, end: float) -> None:
     mouse.move(at[1], y, steps=4)
 
 
-def test_a_drag_zooms_to_the_stretch_under_it_and_its_rectangles(timeline: Locator, page: Page) -> None:
+def test_a_drag_zooms_to_the_stretch_under_it_with_its_rectangles_and_critical_path(
+    timeline: Locator, page: Page
+) -> None:
     begin, end = shown(timeline)
     bars = timeline.locator("svg").evaluate(BARS)
     state = timeline.evaluate(STATE)
@@ -96,8 +98,20 @@ def test_a_drag_zooms_to_the_stretch_under_it_and_its_rectangles(timeline: Locat
     assert shown(timeline) == pytest.approx(stretch, abs=0.01)
     assert len(timeline.locator("svg").evaluate(BARS)) == pytest.approx(3 * steps / 4, abs=6)
 
+    assert timeline.locator("polyline.path").count() == 0
+    timeline.get_by_label("Critical path").check()
+    points = (timeline.locator("polyline.path").get_attribute("points") or "").split()
+    assert len(points) > 4 and len({point.split(",")[1] for point in points}) > 1, "it goes through both ranks"
+    expect(timeline.locator(".legend")).to_contain_text("<b>backward</b>")
+    assert timeline.locator("b, b *").count() == 0
+    expect(timeline.locator(".said")).to_contain_text("the critical path")
+    timeline.get_by_text("As a table").click()
+    expect(timeline.get_by_role("row", name="compute").first).to_be_visible()
 
-def test_esc_cancels_a_drag_and_hides_what_is_said_of_a_bar(timeline: Locator, page: Page) -> None:
+
+def test_esc_cancels_a_drag_and_hides_the_hover_and_keys_zoom_and_move_within_the_run(
+    timeline: Locator, page: Page
+) -> None:
     before = shown(timeline)
     drag(timeline, 0.2, 0.6)
     page.keyboard.press("Escape")
@@ -108,11 +122,8 @@ def test_esc_cancels_a_drag_and_hides_what_is_said_of_a_bar(timeline: Locator, p
     page.keyboard.press("Escape")
     expect(timeline.locator(".hover")).to_be_hidden()
     page.wait_for_timeout(300)
-    assert shown(timeline) == before
-
-
-def test_keys_zoom_and_move_within_the_run(timeline: Locator, page: Page) -> None:
     begin, end = shown(timeline)
+    assert (begin, end) == before
     svg, span = timeline.locator("svg"), end - begin
     svg.focus()
     for key, expected in (
@@ -129,18 +140,6 @@ def test_keys_zoom_and_move_within_the_run(timeline: Locator, page: Page) -> Non
     assert shown(timeline) == pytest.approx((0.0, STEP_US * STEPS)), "no further than the run"
     svg.press("0")
     settled(timeline, (begin, end))
-
-
-def test_the_critical_path_is_drawn_and_names_stay_text(timeline: Locator) -> None:
-    assert timeline.locator("polyline.path").count() == 0
-    timeline.get_by_label("Critical path").check()
-    points = (timeline.locator("polyline.path").get_attribute("points") or "").split()
-    assert len(points) > 4 and len({point.split(",")[1] for point in points}) > 1, "it goes through both ranks"
-    expect(timeline.locator(".legend")).to_contain_text("<b>backward</b>")
-    assert timeline.locator("b, b *").count() == 0
-    expect(timeline.locator(".said")).to_contain_text("the critical path")
-    timeline.get_by_text("As a table").click()
-    expect(timeline.get_by_role("row", name="compute").first).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [390, 1300])
