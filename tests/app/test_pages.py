@@ -64,24 +64,24 @@ def test_every_page_opens_on_a_full_lab_and_says_when_its_store_is_too_new(
     assert "newer" in said(test)
 
 
-@pytest.mark.parametrize("status", STATUSES)
-def test_a_run_is_shown_in_every_status(home: Home, lab: dict[Status, int], status: Status) -> None:
-    test = opened("run", {"run": str(lab[status])})
-    assert not test.exception
-    assert not test.error
-    assert test.title[0].value.startswith(f"Run {lab[status]}")
-    assert f"{status}" in said(test)
-    offered = [button.label for button in test.button if button.label in ("Cancel", "Kill")]
-    assert offered == ([] if status in ENDED else ["Kill"] if status == "stopping" else ["Cancel"])
+def test_a_run_is_shown_in_every_status(home: Home, lab: dict[Status, int]) -> None:
+    assert {*lab} == {*STATUSES}
+    for status, run_id in lab.items():
+        test = opened("run", {"run": str(run_id)})
+        assert not test.exception and not test.error, status
+        assert test.title[0].value.startswith(f"Run {run_id}")
+        assert f"{status}" in said(test)
+        offered = [button.label for button in test.button if button.label in ("Cancel", "Kill")]
+        assert offered == ([] if status in ENDED else ["Kill"] if status == "stopping" else ["Cancel"]), status
 
 
-@pytest.mark.parametrize("section", SECTIONS)
-def test_every_section_of_a_run_opens_by_its_link(home: Home, lab: dict[Status, int], section: str) -> None:
-    test = opened("run", {"run": str(lab["finished"]), "section": section})
-    assert not test.exception
-    machine = section == live_update.MACHINE  # a tab of earlier versions, now a fold of the first
-    assert test.button_group(key="section").value == ("Overview" if machine else section)
-    assert any("CPU" in each.value for each in test.markdown) == machine
+def test_every_section_of_a_run_opens_by_its_link(home: Home, lab: dict[Status, int]) -> None:
+    for section in SECTIONS:
+        test = opened("run", {"run": str(lab["finished"]), "section": section})
+        assert not test.exception, section
+        machine = section == live_update.MACHINE  # a tab of earlier versions, now a fold of the first
+        assert test.button_group(key="section").value == ("Overview" if machine else section)
+        assert any("CPU" in each.value for each in test.markdown) == machine, section
 
 
 def test_an_episode_that_is_drawn_while_its_runs_page_is_made_is_offered_by_the_next(
@@ -101,38 +101,34 @@ def test_an_episode_that_is_drawn_while_its_runs_page_is_made_is_offered_by_the_
     assert "Episode" in opened("run", {"run": str(run_id)}).button_group(key="section").options
 
 
-NO_RUN = [
-    ("99", "Run 99 doesn't exist"),
-    ("abc", "The id of a run is a number"),
-    ("-1", "The id of a run is a number"),
-    ("9" * 30, "The id of a run is a number"),
-    ("[x](http://evil)", "Run [x](http://evil) doesn't exist"),
-]
+NO_RUN = {
+    "99": "Run 99 doesn't exist",
+    "abc": "The id of a run is a number",
+    "-1": "The id of a run is a number",
+    "9" * 30: "The id of a run is a number",
+    "[x](http://evil)": "Run [x](http://evil) doesn't exist",
+}
 
 
-@pytest.mark.parametrize(("wanted", "word"), NO_RUN)
-def test_a_link_to_no_run_is_a_sentence(home: Home, lab: dict[Status, int], wanted: str, word: str) -> None:
-    test = opened("run", {"run": wanted})
-    assert not test.exception
-    assert word in said(test)
+def test_a_broken_link_says_what_doesn_t_exist_and_leads_to_what_does(home: Home, lab: dict[Status, int]) -> None:
+    for wanted, sentence in NO_RUN.items():
+        test = opened("run", {"run": wanted})
+        assert not test.exception, wanted
+        assert sentence in said(test)
+    for page, path in (("run", "/runs"), ("sweep", "/sweep"), ("duel", "/duel")):
+        for wanted in ("99", "x"):
+            test = opened(page, {page: wanted})
+            titles = [title.value.replace("\\", "") for title in test.title]
+            assert titles == [f"{page.capitalize()} {wanted} doesn't exist"]
+            assert not test.error, titles
+            assert f'<a href="{path}">See all {page}s</a>' in html(test)
+            assert not names_a_path(home, test)
+    test = opened("compare", {"runs": "99"})
+    assert "99" in said(test) and not names_a_path(home, test)
 
 
-@pytest.mark.parametrize("page", ["run", "sweep", "duel", "compare"])
-def test_a_broken_link_names_no_path(home: Home, lab: dict[Status, int], page: str) -> None:
-    test = opened(page, {"runs" if page == "compare" else page: "99"})
-    assert "99" in said(test)
-    assert not [shown for shown in (str(home.path), home.database.name) if shown in said(test)]
-
-
-@pytest.mark.parametrize("wanted", ["99", "x"])
-@pytest.mark.parametrize(("page", "path"), [("run", "/runs"), ("sweep", "/sweep"), ("duel", "/duel")])
-def test_a_broken_link_says_what_doesn_t_exist_and_leads_to_what_does(
-    home: Home, lab: dict[Status, int], page: str, path: str, wanted: str
-) -> None:
-    test = opened(page, {page: wanted})
-    assert [title.value.replace("\\", "") for title in test.title] == [f"{page.capitalize()} {wanted} doesn't exist"]
-    assert not test.error
-    assert f'<a href="{path}">See all {page}s</a>' in html(test)
+def names_a_path(home: Home, test: AppTest) -> bool:
+    return any(shown in said(test) for shown in (str(home.path), home.database.name))
 
 
 @pytest.mark.parametrize(
