@@ -23,12 +23,12 @@ PLACES = re.compile(
     _I,
 )
 PREFIX = re.compile(
-    r"^(?:\s*(?:\[(?:rank|default|\d+,)? ?\d*\](?:<std\w+>)?:|\(\w+ pid=\d+[^)]*\)|\d{1,4}:(?=\s)"
+    r"^(?:\s*(?:\[(?:rank|default|\d+,)? ?\d*\](?:<std\w+>)?:|\(\w+ pid=\d+[^)]*\)|\d{1,4}:(?= )"
     r"|[\[(<|]?(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL)\b[\])>|:]*(?:[\w.]+:)?))+",
 )
 TRACE = "Traceback (most recent call last)"
 NOISE = re.compile(
-    r"^\s*(?:File \"|[\w.]*(?:Error|Exception|Warning|Interrupt)\b|Usage:|\[?W\d{4}\b|usage:|#)"
+    r"^\s*(?:File \"|[\w.]*(?:Error|Exception|Warning|Interrupt)\b|Usage:|\[?W\d{4}\b|usage:|#(?! ?of ))"
     r"|\bwarn(?:ing)?\b|\bdeprecated\b|tensor\(\s*\[|\barray\(|^\s*[\[(]*[-+\d.e, ]+[\])]*$|^\s*\w+\((?!.*\bloss\b)"
     r"|\bNamespace\(|^\s*-{0,2}\+?(?:diff|index) ",
     _I,
@@ -43,184 +43,50 @@ DIGITS = re.compile(r"\d+")
 # ---- Numbers and names ---------------------------------------------------------------------------------------------
 
 _PLAIN = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])|(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan\b|inf(?:inity)?\b)"
-_UNIT = r"%|(?:ms|msec|us|µs|ns|s|sec|secs|seconds|min|mins|h|MB|GB|MiB|GiB|db|dB|x)(?![\w])|[a-zA-Z]+/[a-zA-Z]+(?!\w)"
+_UNIT = (
+    r"%|(?:ms|msec|us|µs|ns|s|sec|secs|seconds|min|mins|h|MB|GB|MiB|GiB|db|dB|x)(?!\w)|[a-zA-Z]+/[a-zA-Z]+(?!\w| ?[:=])"
+)
 NUMBER = re.compile(
     rf"(?<![\w.#@$^~\\])(?P<number>{_PLAIN})(?P<ratio>/\d+\s*\((?:\d*\.)?\d+\s?%\))?\s?(?P<unit>(?:{_UNIT}))?(?=$|[\s,;)\]}}|'\"(±·•:]|\.(?:\s|$))(?!:\S)",
     _I,
 )
-_NAME = re.compile(r"[A-Za-z*][\w@/.()%+#^&*-]*(?: [\w@/.()%+#^&*-]+){0,5}")
+_NAME = re.compile(r"[A-Za-z*][\w@/.()%+#^&*'-]*(?: [\w@/.()%+#^&*'-]+){0,5}")
 LABELS = {"val": "val", "valid": "val", "validation": "val", "test": "test", "testing": "test", "eval": "eval"}
-LABELS |= {"evaluation": "eval", "dev": "dev", "train": "", "training": ""}
+LABELS |= {"validate": "val", "validating": "val", "evaluate": "eval", "evaluating": "eval", "evaluation": "eval"}
+LABELS |= {"dev": "dev", "train": "", "training": ""}
 LABEL = re.compile(
-    r"(?:^|[\[(|*>-]\s*)(train|training|test|testing|val|valid|validation|eval|evaluation|dev)"
+    r"(?:^|[\[(|*>-]\s*)(train|training|test|testing|val|valid|validat(?:ion|e|ing)|eval|evaluat(?:ion|e|ing)|dev)"
     r"(?:[ _-](?:set|results?|phase|stats?|metrics?|summary|dataset|loop|dataloader \d+))?\s*"
-    r"(?=[\])|:>\[]|-\s|\t|\b(?:epoch|step|iter|iteration|batch)\b)",
+    r"(?=[\])|:>\[]|-\s|\t|\b(?:epoch|step|iter|iteration|batch)\b)(?!:\s*-?\d*\.\d+\s*(?:[,|]|$))",
     _I,
 )
 SIDE = re.compile(rf"({'|'.join(sorted(LABELS, key=len, reverse=True))})\.? ", _I)
 """What a name says of the measures after it in the line, too: `Val loss: 0.5 acc: 0.9`."""
-MEASURES = frozenset(
-    [
-        "loss",
-        "losses",
-        "acc",
-        "accuracy",
-        "err",
-        "error",
-        "errors",
-        "reward",
-        "rewards",
-        "return",
-        "returns",
-        "score",
-        "ppl",
-        "perplexity",
-        "f1",
-        "auc",
-        "auroc",
-        "map",
-        "iou",
-        "miou",
-        "dice",
-        "bleu",
-        "rouge",
-        "mse",
-        "mae",
-        "rmse",
-        "r2",
-        "kl",
-        "nll",
-        "elbo",
-        "bpc",
-        "bpd",
-        "psnr",
-        "ssim",
-        "fid",
-        "wer",
-        "cer",
-        "precision",
-        "recall",
-        "top1",
-        "top5",
-        "acc1",
-        "acc5",
-        "prec1",
-        "entropy",
-        "cost",
-        "objective",
-        "likelihood",
-        "bce",
-        "ce",
-        "mape",
-        "jaccard",
-        "kappa",
-        "mcc",
-        "ndcg",
-        "mrr",
-        "hits",
-    ]
+
+
+def _set_of(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+MEASURES = _set_of(
+    "loss losses acc accuracy err error errors reward rewards return returns score ppl perplexity f1 auc auroc "
+    "map iou miou dice bleu rouge mse mae rmse r2 kl nll elbo bpc bpd psnr ssim fid wer cer precision recall top1 "
+    "top5 acc1 acc5 prec1 entropy cost objective likelihood bce ce mape jaccard kappa mcc ndcg mrr hits logloss "
+    "roc"
 )
 """Words of names that are measures of learning, enough for a line without a step."""
-ALSO = MEASURES | frozenset(
-    [
-        "lr",
-        "rate",
-        "time",
-        "norm",
-        "grad",
-        "gradient",
-        "fps",
-        "data",
-        "batch",
-        "len",
-        "length",
-        "scale",
-        "alpha",
-        "beta",
-        "eps",
-        "epsilon",
-        "temperature",
-        "tps",
-        "tok",
-        "tokens",
-        "mfu",
-        "wps",
-        "ups",
-        "value",
-        "policy",
-        "q",
-        "critic",
-        "actor",
-        "memory",
-        "mem",
-        "gpu",
-        "speed",
-        "throughput",
-        "samples",
-        "images",
-        "d",
-        "g",
-    ]
+ALSO = MEASURES | _set_of(
+    "lr rate time norm grad gradient fps data batch len length scale alpha beta eps epsilon temperature tps tok "
+    "tokens mfu wps ups value policy q critic actor memory mem gpu speed throughput samples images d g"
 )
 """Words that are enough for a pair without a separator, in a line with a step."""
-SETTINGS = frozenset(
-    [
-        "weight",
-        "scale",
-        "coef",
-        "coefficient",
-        "lambda",
-        "smoothing",
-        "threshold",
-        "target",
-        "margin",
-        "fn",
-        "function",
-        "type",
-        "factor",
-        "seed",
-    ]
+SETTINGS = _set_of(
+    "weight scale coef coefficient lambda smoothing threshold target margin fn function type factor seed"
 )
-_OTHER = frozenset(
-    [
-        "cuda",
-        "cpu",
-        "gpu",
-        "mps",
-        "port",
-        "pid",
-        "seed",
-        "version",
-        "v_num",
-        "device",
-        "rank",
-        "local_rank",
-        "world_size",
-        "line",
-        "id",
-        "job",
-        "host",
-        "python",
-        "torch",
-        "node",
-        "process",
-        "worker",
-        "thread",
-        "eta",
-        "epochs",
-        "max_steps",
-        "num_epochs",
-        "gpus",
-        "workers",
-        "timestamp",
-        "ts",
-        "time_stamp",
-        "date",
-        "args",
-        "config",
-        "cudnn",
-        "nccl",
-    ]
+_OTHER = _set_of(
+    "cuda cpu gpu mps port pid seed version v_num device rank local_rank world_size line id job host python torch "
+    "node process worker thread eta epochs max_steps num_epochs gpus workers timestamp ts time_stamp date args "
+    "config cudnn nccl remaining batchsize batch_size"
 )
 """Names that are no metrics."""
 
@@ -231,10 +97,10 @@ _WORD = (
     r"global[ _-]?steps?|train(?:ing)?[ _-]?step|total[ _]?timesteps|time[ _]?steps?|env[ _]?steps?|steps?|iterations?"
     r"|iters?|itr|it|num[ _]updates|updates?|mini-?batch|batch(?:[ _]?(?:idx|index|num))?|rounds?|frames?"
 )
-_EPOCH = r"epochs?|ep|episodes?|generation|gen"
+_EPOCH = r"epochs?|ep|episodes?|generation|gen|trial"
 STEP = re.compile(
-    rf"(?P<before>(?:\b[\w-]{{1,20}} )?\b[\w-]{{1,20}}[ _])?(?<![\w./-])(?P<word>{_WORD}|{_EPOCH})"
-    rf"(?:\s*(?:number|no\.?|num|idx))?\s*[:=#]?\s*[\[(]?\s*(?P<n>{_INT})(?![\w]|\.\d|:\d|-\d)"
+    rf"(?P<before>(?:(?:#|\b[\w-]{{1,20}}) )?\b[\w-]{{1,20}}[ _])?(?:(?<![\w./-])|(?<=\bn_))(?P<word>{_WORD}|{_EPOCH})"
+    rf"(?:\s*(?:number|no\.?|num|idx|#))?\s*[:=#]?\s*[\[(]?\s*(?P<n>{_INT})(?![\w]|\.\d|:\d|-\d)"
     rf"(?:\s*(?:/|of|out of)\s*(?P<total>{_INT}))?(?:\s*\(\s*[\d.]+\s?%\))?\s*[\])]?",
     _I,
 )
@@ -243,11 +109,20 @@ _NOT_BEFORE = re.compile(
     r"accumulation|start|from|last|resume|best|early|stop|skipped|nan|next)[ _]$",
     _I,
 )
+_COUNTED = re.compile(r"(?:^|[ _])n[ _]$|(?:#|num(?:ber)?) of $", _I)
+"""Before a singular it is an index, n_episode, and before a plural a total, n_episodes."""
+LEADING = re.compile(r"\s*(?:\[(\d+)\]|(\d+):)\t")
 RATIO = re.compile(
     rf"(?P<open>[\[(]\s*)?(?<![\w./:-])(?P<n>{_INT})\s*(?P<slash>/)\s*(?P<total>{_INT})(?![\w./]*\d)(?:\s*\(\s*[\d.]+\s?%\))?(?(open)[^\])]*[\])])",
     _I,
 )
 PAIR = re.compile(rf"^\s*\[\s*({_INT}),\s*({_INT})\s*\]")
+BARS = "━╸╺"
+GLUED = re.compile(r"(.*?\d%\|[^|]*\|[^\[]*\[[^\]]*<[^\]]*\])([A-Za-z].*)")
+"""A line printed where a progress bar was left standing."""
+SPREAD = re.compile(rf"\b([a-z]+)/([a-z]+) ([a-z]+)s?:? ({_PLAIN})/({_PLAIN})", _I)
+"""Two statistics of a measure: `mean/median reward 21.5/20.0`."""
+SETTINGS_OF = re.compile(r"\b(?:param(?:eter)?s|hparams|config|args|options|settings)\W*$", _I)
 BAR = re.compile(
     r"(?P<desc>.*?)\s*(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<n>[\d.]+)(?P<k>[kMGT]?)/(?P<total>[\d.]+)(?P<kt>[kMGT]?)\s*"
     r"\[[^\],<]*<[^\],]*(?:,\s*(?P<rate>[^\],]*))?(?:,\s*(?P<post>.*?))?\]?\s*(?P<more>[^\]]*)$"
@@ -295,8 +170,11 @@ def indices_of(text: str, has_epoch: bool) -> tuple[str, Index | None, Index | N
     if match := PAIR.match(text):
         epoch, inner = (integer(match[1]), None), (integer(match[2]), None)
         text = "\t" + text[match.end() :]
+    elif match := LEADING.match(text):
+        inner, text = (integer(match[1] or match[2]), None), text[match.end() - 1 :]
     for match in [*STEP.finditer(text)]:
-        if match["before"] and _NOT_BEFORE.search(match["before"]):
+        before = match["before"] or ""
+        if _NOT_BEFORE.search(before) and (match["word"][-1:] in "sS" or not _COUNTED.search(before)):
             continue
         here = integer(match["n"]), integer(match["total"]) if match["total"] else None
         if re.fullmatch(_EPOCH, match["word"], _I):
@@ -304,9 +182,11 @@ def indices_of(text: str, has_epoch: bool) -> tuple[str, Index | None, Index | N
         else:
             inner, word = inner or here, word or match["word"].lower()
         text = _blank(text, match.start("word"), match.end())
+    ratios = [match for match in RATIO.finditer(text) if _is_index(match, text, has_epoch)]
+    if inner and word.startswith("round") and ratios:  # of a client, which begins again with each one
+        return _blank(text, *ratios[0].span()), None, _index(ratios[0]), word
     if inner:
         return text, epoch, inner, word
-    ratios = [match for match in RATIO.finditer(text) if match["open"] or not text[: match.start()].strip("\t |-:>")]
     if epoch is None and len(ratios) > 1 and ratios[0]["open"]:  # [epoch/epochs][batch/batches]
         epoch, text = _index(ratios[0]), _blank(text, *ratios[0].span())
         ratios = ratios[1:]
@@ -315,7 +195,19 @@ def indices_of(text: str, has_epoch: bool) -> tuple[str, Index | None, Index | N
     return text, epoch, inner, word
 
 
-_BATCHES = re.compile(r"\s*(?:━|\[|batches|-)")
+_BATCHES = re.compile(r"\s*(?:━|\[|batches|-|$)|(?<=━)")
+
+
+def _is_index(ratio: re.Match[str], text: str, has_epoch: bool) -> bool:
+    """Return whether a ratio has the place of an index: in brackets, but not after its percentage, or at an end."""
+    before = text[: ratio.start()].rstrip("\t ")
+    if ratio["open"]:
+        return before[-1:] != "%"
+    return (
+        not before.strip("\t |-:>")
+        or before[-1:] in BARS
+        or (has_epoch and before[-1:] not in ":=" and not text[ratio.end() :].strip())
+    )
 
 
 def _index(ratio: re.Match[str]) -> Index:
@@ -331,10 +223,68 @@ def sentence_of(text: str, at: float) -> list[Value]:
     match = _SENTENCE.fullmatch(text.strip())
     if match is None or not words_of(match["name"]) & MEASURES:
         return []
-    return [Value(match["name"].strip(), 0, number_of(match["number"]), at, match["unit"] or "")]
+    return [
+        Value(
+            re.sub(r" (?:is|was)$", "", match["name"].strip()), 0, number_of(match["number"]), at, match["unit"] or ""
+        )
+    ]
 
 
 _SENTENCE = re.compile(rf"(?P<name>[A-Z][\w ]{{3,80}}):\s*(?P<number>{_PLAIN})\s?(?P<unit>%)?", _I)
+
+
+_MEASURE = re.compile(rf"\s*[A-Za-z][\w@-]*(?: [\w@-]+){{0,3}}\s+(?:{_PLAIN})\s?%?\s*", _I)
+
+
+ALONE = re.compile(r"[\t :|>-]*([-+]?\d*\.\d+(?:e[-+]?\d+)?)\s?(%?)[\t ]*")
+"""The rest of a line whose only number, besides the index, has no name."""
+SPLITS = re.compile(r"\b(?:train|val|valid|validation|test|dev)\w*[:=]\s?\d*\.\d", _I)
+
+
+def are_measures(text: str) -> bool:
+    """Return whether a line without a step is measures and nothing else: `train acc 0.9, test acc 0.8`."""
+    parts = re.split(r"[,;|]\s", text.strip(" \t|"))
+    return all(
+        _MEASURE.fullmatch(part)
+        and re.findall(r"[a-z]+\d*(?=\W*\s[-+\d.naif%]+\s*$)", part.lower())[-1:] != []
+        and words_of(part) & MEASURES
+        and not words_of(part) & SETTINGS
+        for part in parts
+    )
+
+
+_FIRST_COLUMN = re.compile(rf"\W*(?:{_EPOCH}|steps?|iter|iteration|round|batch)", _I)
+_CELL = re.compile(r"[A-Za-z#][\w./@%+()'-]*(?: [\w./@%+()'-]+)*")
+
+
+def columns_of(line: str) -> tuple[str, list[str]] | None:
+    """Return the separator and the names of a table's columns: an index, and some measure; None for another line."""
+    if not _FIRST_COLUMN.match(line) or re.search(r"[:=]|\d/\d", line):
+        return None
+    for separator in (r"[|│┃]", ",", r"\t", r"\s{2,}", r"\s"):
+        names = cells_of(line, separator)
+        if len(names) > 1:
+            is_table = bool(_FIRST_COLUMN.fullmatch(names[0])) and all(map(_CELL.fullmatch, names))
+            is_table = is_table and any(words_of(name) & MEASURES for name in names)
+            return (r"\s+" if separator[:2] == r"\s" else separator, names) if is_table else None
+    return None
+
+
+def cells_of(line: str, separator: str) -> list[str]:
+    return [cell.strip() for cell in re.split(separator, line.strip(" \t|│┃"))]
+
+
+def row_of(line: str, separator: str, names: list[str]) -> dict[str, float]:
+    """Return the numbers of a table's row by their columns, the first of which is the index; empty for another line."""
+    cells = cells_of(line, separator)
+    index = re.fullmatch(r"(\d+)(?:/\d+)?", cells[0])
+    if index is None or len(cells) != len(names):
+        return {}
+    found = {names[0]: float(index[1])}
+    for name, cell in zip(names[1:], cells[1:], strict=True):
+        if number := re.fullmatch(rf"({_PLAIN})\s?(?:{_UNIT}|m)?", cell, _I):
+            found[name] = number_of(number[1])
+    return found if len(found) > 1 else {}
 
 
 def name_of(gap: str, is_nan: bool) -> tuple[str, bool]:
@@ -355,7 +305,7 @@ def name_of(gap: str, is_nan: bool) -> tuple[str, bool]:
     )[-1].strip(" '\"-–>~")
     if not is_explicit:
         text = re.split(r"\s{2,}", text)[-1]
-    text = re.sub(r"^(?:(?:and|with|the|at|has|got|a|of|in|for)\s+)+", "", text, flags=_I)
+    text = re.sub(r"^(?:(?:and|with|the|at|has|got|a|of|in|for|finished)\s+)+", "", text, flags=_I)
     if text.count("(") != text.count(")"):
         text = text.strip("()")
     return (text, is_explicit) if _NAME.fullmatch(text) and not _OPEN_END.search(text) else ("", False)

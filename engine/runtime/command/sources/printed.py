@@ -1,7 +1,7 @@
 """Reader of what a script prints: numbers with a name, at a step that the same line has or that lines before it had.
 
 It accepts what is clearly a measurement: JSON objects, dicts, `name: value` and `name=value` pairs, progress bars with
-values, tables of two columns. All else is left alone: configs, versions, paths, times, tensors, tracebacks.
+values, tables. All else is left alone: configs, versions, paths, times, tensors, tracebacks.
 """
 
 import json
@@ -56,12 +56,15 @@ class PrintedLines:
     epochs: int | None = None
     """The total number of epochs."""
     bar: int | None = None
+    example: str = ""
     clocks: dict[str, _Clock] = field(default_factory=dict)
     pending: dict[str, list[Value]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     named: dict[str, int] = field(default_factory=dict)
     """The number of lines without a step that had a metric."""
     table: list[tuple[str, str]] = field(default_factory=list)
+    columns: tuple[str, list[str]] | None = None
+    """The separator and the names of a table's columns."""
     section: str = ""
     dull: set[str] = field(default_factory=set)
     last: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -72,17 +75,24 @@ class PrintedLines:
             line = grammar.ESCAPES.sub("", line)
         if "\b" in line:
             line = line.rpartition("\b")[2]
-        example = line.strip()[:200]
-        found = list(self._table(line, at)) if self.table or line.lstrip()[:1] in ("|", "│", "┃") else []
+        self.example = line.strip()[:200]
+        if columns := grammar.columns_of(line):
+            self.columns = columns
+            return []
+        row = grammar.row_of(line, *self.columns) if self.columns else {}
+        found = self._of_keys(row, at, str(sorted(row))) if row else []
+        if not row and (self.table or line.lstrip()[:1] in ("|", "│", "┃")):
+            found = list(self._table(line, at))
         if not found and not self.table:
             found = [] if self._is_noise(line) else self._values(line, at)
-        return [value._replace(example=example) for value in self._fresh(found)]
+        return [value._replace(example=value.example or self.example) for value in self._fresh(found)]
 
     def rest(self, at: float) -> list[Value]:
         """Return what was held back, at the end of the log: a measure that was printed once."""
         found = list(self._end_of_table(at))
         for values in self.pending.values():
-            found += [value for value in values[:1] if grammar.words_of(value.name) & grammar.MEASURES]
+            named = [(value, grammar.words_of(value.name)) for value in values]
+            found += [value for value, words in named if words & grammar.MEASURES and not words & grammar.SETTINGS]
         self.pending.clear()
         return found
 
@@ -116,6 +126,8 @@ class PrintedLines:
         begin, end = line.find("{"), line.rfind("}")
         if begin < 0 or end < begin:
             return None
+        if grammar.SETTINGS_OF.search(line, 0, begin):
+            return self._bar_or_text(line[:begin] + line[end + 1 :], at)
         text, values = line[begin : end + 1], dict[str, float]()
         try:
             loaded = json.loads(text)
@@ -176,12 +188,15 @@ class PrintedLines:
         if len(line) > LONGEST or (kind := grammar.DIGITS.sub("0", line)) in self.dull:
             return []
         text = grammar.PLACES.sub("\t", line)
+        if "%|" in text and (glued := grammar.GLUED.match(text)):
+            return [*self._bar_or_text(glued[1], at), *self._bar_or_text(glued[2], at)]
         if "%|" in text and (match := grammar.BAR.match(text)):
             return self._bar(match, at)
         if "it [" in text and (match := grammar.COUNTER.match(text)) and match["post"]:
             step = self._at_bar(match["desc"], int(match["n"]), None)
             return [value._replace(step=step) for value in self._pairs(match["post"], True, "", at)]
         text = grammar.PREFIX.sub("", grammar.TIMES.sub("\t", text)).strip(" ")
+        text = grammar.SPREAD.sub(r"\1 \3: \4, \2 \3: \5", text)
         is_noise, text = grammar.NOISE.search(text), grammar.SCALAR.sub(r"\1", grammar.LIST_OF_ONE.sub(r"\1", text))
         if is_noise or not self._may_measure(text):
             if len(self.dull) < MOST_DULL:
@@ -206,6 +221,9 @@ class PrintedLines:
         if not label:
             self.bar = step
             self._note_progress(desc, done, total)
+        row = grammar.row_of(desc.rstrip(": "), *self.columns) if self.columns else {}
+        if row:
+            return [Value(name, step, value, at) for name, value in [*row.items()][1:]]
         shown = f"{grammar.STEP.sub(chr(9), desc)}\t{match['post'] or ''}\t{match['more'] or ''}".strip()
         return [value._replace(step=step) for value in self._pairs(shown, True, label or "", at)] if shown else []
 
@@ -232,11 +250,13 @@ class PrintedLines:
         rest, epoch, inner, word = grammar.indices_of(text, self.epoch is not None)
         if epoch is not None or inner is not None:
             values = self._pairs(rest, True, label or "", at)
+            if not values and (alone := grammar.ALONE.fullmatch(rest)):
+                values = [Value(f"{label}/value" if label else "value", 0, grammar.number_of(alone[1]), at, alone[2])]
             step = self._step(epoch, inner, f"{label or ''} {word}", is_training=not label, has_values=bool(values))
-            if not label and (values or (inner is None and not self.is_fine)):
+            if not label and (values or (inner is None and not self.is_fine) or not re.search(r"\w", rest)):
                 self.step = step
             return [value._replace(step=step) for value in values]
-        values = self._pairs(text, False, label or "", at) or grammar.sentence_of(text, at)
+        values = self._pairs(text, grammar.are_measures(text), label or "", at) or grammar.sentence_of(text, at)
         if not values or self.step is None:
             return self._counted("".join(sorted(value.name for value in values)), values) if values else []
         found = []
@@ -278,6 +298,7 @@ class PrintedLines:
         """Return the named numbers of a text."""
         found, begin, beside = dict[str, Value](), 0, ""
         mark = "* " if text.startswith("*") else ""
+        measures = grammar.MEASURES | (set(grammar.LABELS) if len(grammar.SPLITS.findall(text)) > 1 else set())
         for match in grammar.NUMBER.finditer(text):
             gap = text[begin : match.start()]
             begin = match.end()
@@ -293,7 +314,7 @@ class PrintedLines:
             if has_step:
                 if not is_explicit and not words & grammar.ALSO and not grammar.stands_alone(gap, text[match.end() :]):
                     continue
-            elif not (is_explicit or mark) or not words & grammar.MEASURES or words & grammar.SETTINGS:
+            elif not (is_explicit or mark) or not words & measures or words & grammar.SETTINGS:
                 continue
             value, unit = grammar.number_of(match["number"]), match["unit"] or ""
             if match["ratio"]:
@@ -309,7 +330,8 @@ class PrintedLines:
         """Return values of a kind of line without a step, at the count of such lines, from the second one on."""
         if kind not in self.counts and not sure:
             if len(self.pending) < MOST_PENDING:
-                self.pending[kind], self.counts[kind] = values, 1
+                self.pending[kind] = [value._replace(example=self.example) for value in values]
+                self.counts[kind] = 1
             return []
         held = self.pending.pop(kind, [])
         step = max([len(held[:1]), *(self.named.get(value.name, 0) for value in values)])

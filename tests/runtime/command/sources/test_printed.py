@@ -196,6 +196,102 @@ FORMATS = {
         "loss: 0.5\nloss: 0.25\nloss: 0.1\n",
         [("loss", 0, 0.5), ("loss", 1, 0.25), ("loss", 2, 0.1)],
     ),
+    "XGBoost's evaluation": (
+        "[0]\teval-logloss:0.5\ttrain-error:0.25\n[1]\teval-logloss:0.25\ttrain-error:0.125\n",
+        [("eval-logloss", 0, 0.5), ("train-error", 0, 0.25), ("eval-logloss", 1, 0.25), ("train-error", 1, 0.125)],
+    ),
+    "LightGBM's and CatBoost's evaluation": (
+        "[10]\tvalid_0's auc: 0.75\tvalid_0's l2: 0.25\n11:\tlearn: 0.5\tbest: 0.5 (11)\ttotal: 47ms\tremaining: 4.6s\n",
+        [
+            ("valid_0's auc", 10, 0.75),
+            ("valid_0's l2", 10, 0.25),
+            ("learn", 11, 0.5),
+            ("best", 11, 0.5),
+            ("total", 11, 47),
+        ],
+    ),
+    "a table with columns, in colours": (
+        "  epoch    train_loss    valid_acc     dur\n-------  ------------  -----------  ------\n"
+        "      1        \x1b[36m0.6905\x1b[0m       \x1b[32m0.6150\x1b[0m  0.0526\n      2        \x1b[36m0.6648\x1b[0m       0.6450  0.0315\n",
+        [
+            *[("train_loss", 1, 0.6905), ("valid_acc", 1, 0.615), ("dur", 1, 0.0526)],
+            *[("train_loss", 2, 0.6648), ("valid_acc", 2, 0.645), ("dur", 2, 0.0315)],
+        ],
+    ),
+    "scikit-learn's table": (
+        "      Iter       Train Loss   Remaining Time \n         1           1.25            3.21m\n        10           0.5            1.90s\n",
+        [("Train Loss", 1, 1.25), ("Remaining Time", 1, 3.21), ("Train Loss", 10, 0.5), ("Remaining Time", 10, 1.9)],
+    ),
+    "CSV and Markdown": (
+        "epoch,train_loss,acc\n1,0.5,0.75\n2,nan,0.8\n| step | loss |\n|------|------|\n| 30 | 0.25 |\n",
+        [
+            ("train_loss", 1, 0.5),
+            ("acc", 1, 0.75),
+            ("train_loss", 2, float("nan")),
+            ("acc", 2, 0.8),
+            ("loss", 30, 0.25),
+        ],
+    ),
+    "a table whose rows are bars": (
+        "      Epoch    GPU_mem   box_loss   Instances\n"
+        "        1/3         0G      1.166         213: 100%|██████████| 4/4 [00:10<00:00,  2.5s/it]\n",
+        [("box_loss", 4, 1.166), ("Instances", 4, 213)],
+    ),
+    "numbers of episodes and steps": (
+        "# of episode :20, avg score : 22.5\nn_episode :40, score : 9.5, eps : 7.9%\nStep # :1000, avg score : 22.1\nn_episodes: 50, score: 1\n",
+        [("avg score", 20, 22.5), ("score", 40, 9.5), ("eps", 40, 7.9), ("avg score", 1000, 22.1), ("score", 1000, 1)],
+    ),
+    "rounds of clients": (
+        "| Global Round : 0 | Local Epoch : 0 | [0/480 (0%)]\tLoss: 2.5\n| Global Round : 0 | Local Epoch : 0 | [100/480 (21%)]\tLoss: 2.25\n"
+        "| Global Round : 0 | Local Epoch : 0 | [0/480 (0%)]\tLoss: 2.0\n",
+        [("Loss", 0, 2.5), ("Loss", 100, 2.25), ("Loss", 480, 2)],
+    ),
+    "a bar that is left standing": (
+        "  0%|          | 0/2 [00:00<?, ?it/s]Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.5\nTrain Epoch: 1 [1280/60000 (2%)]\tLoss: 2.25\n",
+        [("Loss", 640, 2.5), ("Loss", 1280, 2.25)],
+    ),
+    "a bar of validation": (
+        "Train Epoch     #1:  50%|█████     | 100/200 [00:10<00:10, 10it/s, loss=2.5]\r"
+        "Validate Epoch  #1: 100%|██████████| 50/50 [00:01<00:00, 50it/s, loss=2.0]\n",
+        [("loss", 100, 2.5), ("val/loss", 50, 2)],
+    ),
+    "rich's bar": (
+        "Epoch 0/1  ━━━━━━━━╸━━━━━━━ 10/50 0:00:01 • 0:00:04 12.5it/s v_num: 0.000 train/loss: 1.5\n"
+        "Epoch 1/1  ━━━━━━━━━━━━━━━━ 50/50 0:00:04 • 0:00:00 12.5it/s v_num: 0.000 train/loss: 0.5\n",
+        [("train/loss", 10, 1.5), ("train/loss", 50, 0.5)],
+    ),
+    "a bar with an accuracy's counts": (
+        "Epoch: 1\n [>.......] Tot: 20ms | Loss: 2.5 | Acc: 10.0% (10/100)  1/391 \r [=>......] Tot: 40ms | Loss: 2.0 | Acc: 11.0% (22/200)  2/391 \n",
+        [("Tot", 1, 20), ("Loss", 1, 2.5), ("Acc", 1, 10), ("Tot", 2, 40), ("Loss", 2, 2), ("Acc", 2, 11)],
+    ),
+    "two statistics of a measure": (
+        "Last 10 episodes: mean/median reward 21.5/20.0\nLast 10 episodes: mean/median reward 31.5/30.0\n",
+        [("mean reward", 0, 21.5), ("median reward", 0, 20), ("mean reward", 1, 31.5), ("median reward", 1, 30)],
+    ),
+    "splits below a line with the epoch": (
+        "Epoch 01, Loss: 1.5\nTrain: 0.5, Val: 0.25, Test: 0.3\nTraining set accuracy 0.75\ntrain acc 0.5, test acc 0.25\n",
+        [
+            *[("Loss", 1, 1.5), ("Train", 1, 0.5), ("Val", 1, 0.25), ("Test", 1, 0.3)],
+            *[("Training set accuracy", 1, 0.75), ("train acc", 1, 0.5), ("test acc", 1, 0.25)],
+        ],
+    ),
+    "a number without a name": ("epoch 0: 45.5\nepoch 1: 60.25\n", [("value", 0, 45.5), ("value", 1, 60.25)]),
+    "an index alone above its values": (
+        "[epoch=1][batch=10/100]:\n\t Train loss/train/total: 5.5\n[epoch=1][batch=20/100]:\n\t Train loss/train/total: 4.5\n",
+        [("Train loss/train/total", 10, 5.5), ("Train loss/train/total", 20, 4.5)],
+    ),
+    "a rate after a time": (
+        "steps: 10 loss: 2.5 iter time (s): 0.5 samples/sec: 20.5\n",
+        [("loss", 10, 2.5), ("iter time (s)", 10, 0.5), ("samples/sec", 10, 20.5)],
+    ),
+    "Optuna": (
+        "[I 2024-01-02 03:04:05,123] Trial 3 finished with value: 0.85 and parameters: {'n_layers': 2, 'lr': 0.01}. Best is trial 0 with value: 0.9.\n",
+        [("value", 3, 0.85)],
+    ),
+    "two measures that are printed once": (
+        "│         test/acc          │    0.9     │\n│         test/loss         │    0.25    │\n",
+        [("test/acc", 0, 0.9), ("test/loss", 0, 0.25)],
+    ),
     "a measure that is printed once": ("Final accuracy: 0.97\n", [("Final accuracy", 0, 0.97)]),
 }
 
@@ -211,6 +307,10 @@ def test_printed_measurements_are_read_with_their_steps(kind: str) -> None:
 NO_METRICS = """\
 Using device: cuda:0
 torch 2.1.0+cu118, Python version: 3.11.7
+Train: 50000, Val: 10000, Test: 10000
+epoch finished
+1 2
+target loss 0.1
 Saving to runs/exp_3/epoch=5-val_loss=0.31.ckpt
 lr: 0.1
 batch_size: 64
