@@ -94,8 +94,9 @@ _OTHER = _set_of(
 
 _INT = r"\d{1,3}(?:,\d{3})+|\d+"
 _WORD = (
-    r"global[ _-]?steps?|train(?:ing)?[ _-]?step|total[ _]?timesteps|time[ _]?steps?|env[ _]?steps?|steps?|iterations?"
-    r"|iters?|itr|it|num[ _]updates|updates?|mini-?batch|batch(?:[ _]?(?:idx|index|num))?|rounds?|frames?"
+    r"(?:global|inner|outer|local|optimi[sz]er)[ _-]?steps?|train(?:ing)?[ _-]?step|total[ _]?timesteps|time[ _]?steps?"
+    r"|env[ _]?steps?|steps?|iterations?|iters?|itr|it|num[ _]updates|updates?|mini-?batch"
+    r"|batch(?:[ _]?(?:idx|index|num))?|rounds?|frames?"
 )
 _EPOCH = r"epochs?|ep|episodes?|generation|gen|trial"
 STEP = re.compile(
@@ -131,7 +132,6 @@ COUNTER = re.compile(r"^(?P<desc>[^|]*?)\s*(?P<n>\d+)it \[[\d:]+(?:,\s*(?P<rate>
 TIMES_OF_1000 = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 STEP_KEYS: tuple[str, ...] = (
     "global_step",
-    "trainer/global_step",
     "step",
     "_step",
     "iteration",
@@ -141,8 +141,8 @@ STEP_KEYS: tuple[str, ...] = (
 )
 STEP_KEYS += (
     "timesteps",
-    "time/total_timesteps",
-    "time/iterations",
+    "iterations",
+    "nupdates",
     "totalenvinteracts",
     "update",
     "batch",
@@ -282,7 +282,7 @@ def row_of(line: str, separator: str, names: list[str]) -> dict[str, float]:
         return {}
     found = {names[0]: float(index[1])}
     for name, cell in zip(names[1:], cells[1:], strict=True):
-        if number := re.fullmatch(rf"({_PLAIN})\s?(?:{_UNIT}|m)?", cell, _I):
+        if number := re.fullmatch(rf"\[?({_PLAIN})\]?\s?(?:{_UNIT}|m)?", cell, _I):
             found[name] = number_of(number[1])
     return found if len(found) > 1 else {}
 

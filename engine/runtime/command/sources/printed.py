@@ -74,7 +74,7 @@ class PrintedLines:
         if "\x1b" in line:
             line = grammar.ESCAPES.sub("", line)
         if "\b" in line:
-            line = line.rpartition("\b")[2]
+            line = line.rstrip("\b").rpartition("\b")[2]
         self.example = line.strip()[:200]
         if columns := grammar.columns_of(line):
             self.columns = columns
@@ -140,7 +140,7 @@ class PrintedLines:
 
     def _of_keys(self, values: dict[str, float], at: float, kind: str) -> list[Value]:
         """Return values by name, one of which may be the step."""
-        lower = {name.lower(): name for name in values}
+        lower = {name.lower().rpartition("/")[2]: name for name in values}
         steps = {name: values[lower[name]] for name in (*grammar.STEP_KEYS, *grammar.EPOCH_KEYS) if name in lower}
         whole = {name: int(step) for name, step in steps.items() if math.isfinite(step) and step == int(step)}
         fine = next((whole[name] for name in grammar.STEP_KEYS if name in whole), None)
@@ -148,7 +148,7 @@ class PrintedLines:
         rest = {
             name: value
             for name, value in values.items()
-            if name.lower() not in steps and not grammar.is_time(name, value)
+            if name.lower().rpartition("/")[2] not in steps and not grammar.is_time(name, value)
         }
         if not rest:
             return []

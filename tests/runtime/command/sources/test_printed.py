@@ -20,7 +20,7 @@ def read(text: str, *cuts: int) -> list[tuple[str, int, float]]:
     return [(value.name, value.step, value.value) for value in found]
 
 
-FORMATS = {
+FORMATS: dict[str, tuple[str, list[tuple[str, int, float]]]] = {
     "torch's MNIST example": (
         "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.33\nTrain Epoch: 1 [1280/60000 (2%)]\tLoss: 2.1\n\n"
         "Test set: Average loss: 0.0505, Accuracy: 9830/10000 (98%)\n\nTrain Epoch: 2 [0/60000 (0%)]\tLoss: 1.5\n",
@@ -75,7 +75,7 @@ FORMATS = {
     "Keras 2, redrawn": (
         "Epoch 1/2\n  1/469 [....] - ETA: 2:13 - loss: 2.5\b\b\b\b\b\r469/469 [====] - 3s 5ms/step - loss: 0.5 - val_loss: 0.25\n"
         "Epoch 2/2\n469/469 [====] - 3s 5ms/step - loss: 0.125 - val_loss: 0.1\n",
-        [("loss", 469, 0.5), ("val_loss", 469, 0.25), ("loss", 938, 0.125), ("val_loss", 938, 0.1)],
+        [("loss", 1, 2.5), ("loss", 469, 0.5), ("val_loss", 469, 0.25), ("loss", 938, 0.125), ("val_loss", 938, 0.1)],
     ),
     "Keras 3, in colours": (
         "Epoch 1/2\n\x1b[1m469/469\x1b[0m \x1b[32m━━━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m3s\x1b[0m 5ms/step - accuracy: 0.75 - loss: 0.5\n",
@@ -131,6 +131,14 @@ FORMATS = {
         "-----------------\n| rollout/           |      |\n|    ep_rew_mean     | 22.4 |\n| time/              |      |\n"
         "|    fps             | 1234 |\n|    total_timesteps | 2048 |\n-----------------\n",
         [("rollout/ep_rew_mean", 2048, 22.4), ("time/fps", 2048, 1234)],
+    ),
+    "a table with its step in a group": (
+        "| eprewmean          | 22.5 |\n| misc/nupdates      | 3    |\n-----\n",
+        [("eprewmean", 3, 22.5)],
+    ),
+    "steps of workers": (
+        "outer_step=1 inner_step=100 loss=5.5\nouter_step=2 inner_step=100 loss=4.5\n",
+        [("loss", 1, 5.5), ("loss", 2, 4.5)],
     ),
     "scalar tensors": (
         "step 10 | loss: tensor(0.5, device='cuda:0', grad_fn=<NllLossBackward0>)\nstep 11 | loss: tensor(0.25, grad_fn=<MeanBackward0>)\n",
