@@ -17,7 +17,7 @@ from engine.store import Store
 from engine.store.queue.cluster_jobs import ClusterJob
 from engine.store.timestamps import recorded_at
 from engine.store.worker_writes import StoreSink
-from engine.system.run_files import is_meeting_file, opened_within
+from engine.system.run_files import PART, is_scrap, opened_within
 
 # ---- The store's side of a job's records: writes them to its run ---------------------------------------------------
 # Torch-free.
@@ -68,7 +68,6 @@ def apply(line: Line, sink: JobSink) -> None:
 
 COMPARED = 1024
 """Bytes before the end of our copy of a growing file that must be the same in the original, or all of it is copied."""
-PART = ".part"
 
 
 def mirror(source: Path, target: Path) -> None:
@@ -95,7 +94,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, IO[bytes]]]:
         for place, _, names, descriptor in os.fwalk(".", dir_fd=top, follow_symlinks=False):
             for name in sorted(names):
                 path = Path(place) / name
-                if path.suffix != PART and not is_meeting_file(path):
+                if not is_scrap(path):
                     with suppress(FileNotFoundError), opened_within(descriptor, name) as file:
                         yield path, file
     finally:

@@ -25,7 +25,7 @@ from engine.system.processes import (
     mark_of,
     session_members,
 )
-from engine.system.run_files import remove_meeting_files
+from engine.system.run_files import is_scrap, remove_files
 
 KILL_S = 10.0
 """Time for processes to exit after SIGKILL, which takes a moment on a busy machine; a process blocked in a system call
@@ -110,7 +110,7 @@ def clear(worker: ProcessIdentity, seen: Footprint, folder: Path, home: Path) ->
     outlived = end_tree(worker, home)
     cleared = Cleared([f"process {pid} ({_name(pid)})" for pid in outlived])
     if not outlived:  # remaining processes may still need them
-        remove_meeting_files(folder)
+        remove_files(folder, is_scrap)
         _remove(_orphans(seen, folder), cleared)
     gone = {pid for pid in seen.pids | {worker.pid} if pid in outlived or identity(pid) is None}  # excludes reused pids
     if worker.boot_id == boot_id() and not is_foreign(worker):

@@ -10,7 +10,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from engine.store.timestamps import now
 
 LOCK_SUFFIX = ".lock"
 RENDEZVOUS_SUFFIX = ".rendezvous"
+PART = ".part"
+"""Suffix of a file that is being written."""
 FORMER = ("rendezvous", "lines", "ring", "group")
 """Previous names of rendezvous files, in the folders of old runs."""
 ASIDE = "aside"
@@ -48,15 +50,20 @@ def opened_within(folder: int | Path, name: str) -> Iterator[IO[bytes]]:
 
 
 def is_meeting_file(path: Path) -> bool:
-    """Return whether a file of a run's folder is one of these, by its name."""
+    """Return whether a file of a run's folder is one by which its ranks meet, by its name."""
     return path.suffix in (LOCK_SUFFIX, RENDEZVOUS_SUFFIX) or path.name in FORMER
 
 
-def remove_meeting_files(folder: Path) -> None:
-    """Remove these files of a run whose processes have all ended."""
+def is_scrap(path: Path) -> bool:
+    """Return whether a file of a run's folder is useless once its worker has ended: one of these, or unfinished."""
+    return path.suffix == PART or is_meeting_file(path)
+
+
+def remove_files(folder: Path, which: Callable[[Path], bool]) -> None:
+    """Remove such files of a run whose processes have all ended."""
     with suppress(OSError):
         for path in folder.iterdir():
-            if is_meeting_file(path):
+            if which(path):
                 with suppress(OSError):
                     path.unlink()
 
@@ -213,7 +220,7 @@ def close_up(path: Path) -> None:
     if about.st_size <= HEAD_BYTES + TAIL_BYTES + SLACK_BYTES:
         return
     begin = about.st_size - TAIL_BYTES
-    aside = path.with_suffix(".part")
+    aside = path.with_suffix(PART)
     try:
         with path.open("rb") as log, aside.open("wb") as file:
             os.fchmod(file.fileno(), about.st_mode & 0o777)

@@ -23,7 +23,7 @@ from engine.store.records import ProcessIdentity, Status
 from engine.store.timestamps import now, seconds_since
 from engine.system.cleanup import SHARED, Cleared, held, maker_of, tree
 from engine.system.processes import age_s, boot_id, end_these, identity, is_alive, is_foreign, mark_of, pid_namespace
-from engine.system.run_files import ASIDE, is_meeting_file, note_for_runner, put_aside
+from engine.system.run_files import ASIDE, is_scrap, note_for_runner, put_aside
 from engine.upkeep.backups import LOCK, PART, SUM
 
 # ---- One leftover: kind, reason, and whether it certainly belongs to this home -------------------------------------
@@ -248,7 +248,7 @@ def _covers(stint: Stint, moment: float) -> bool:
 def _is_scrap(path: Path) -> bool:
     with suppress(OSError):
         mode = path.lstat().st_mode
-        return not stat.S_ISDIR(mode) and (path.suffix == PART or is_meeting_file(path) or stat.S_ISSOCK(mode))
+        return not stat.S_ISDIR(mode) and (is_scrap(path) or stat.S_ISSOCK(mode))
     return False
 
 

@@ -10,7 +10,7 @@ import pytest
 from engine.cluster import job_results
 from engine.cluster.job_results import mirror
 from engine.runtime.worker.records import read_records
-from engine.system.run_files import is_meeting_file
+from engine.system.run_files import is_scrap
 
 
 @pytest.fixture
@@ -96,9 +96,9 @@ def test_no_folder_that_is_a_link_is_followed_and_nothing_is_copied_of_what_beco
             swapped.append(path.name)
             (source / path).unlink()
             (source / path).symlink_to(secrets / path.name)
-        return is_meeting_file(path)
+        return is_scrap(path)
 
-    monkeypatch.setattr(job_results, "is_meeting_file", swap)
+    monkeypatch.setattr(job_results, "is_scrap", swap)
     mirror(source, tmp_path / "copy")
     assert sorted(swapped) == ["key.log", "key.pt"]
     assert [path for path in (tmp_path / "copy").rglob("*") if not path.is_dir()] == []

@@ -81,9 +81,10 @@ def test_the_marked_are_found_when_the_worker_is_gone(worker: Worker, tmp_path: 
     assert tree(known, tmp_path) == marked
     (orphan,), (unmarked,) = marked, set(children) - set(marked)
     os.kill(unmarked, 9)  # without a mark nothing ends it
-    (tmp_path / "rpc.rendezvous").touch()
+    for name in ("rpc.rendezvous", "code.zip.part"):
+        (tmp_path / name).touch()
     assert clear(known, Footprint(), tmp_path, tmp_path).left == []
-    assert not list(tmp_path.iterdir()), "ranks that were killed removed none of their files"
+    assert not list(tmp_path.iterdir()), "a killed worker and its ranks removed none of their files"
     assert identity(orphan) is None
 
 

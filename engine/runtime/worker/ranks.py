@@ -25,7 +25,7 @@ from engine.runtime.worker.sink import Sink, StopRequested
 from engine.system.machine import machine
 from engine.system.network_isolation import rule_of
 from engine.system.processes import end_processes
-from engine.system.run_files import remove_meeting_files
+from engine.system.run_files import is_meeting_file, remove_files
 from engine.trace.ring import TraceMemory
 
 __all__ = ["Rank", "Ranks", "StopRequested"]
@@ -148,5 +148,5 @@ class Ranks:
         if left:
             self.sink.event("rank outlived kill", f"These pids are still running: {', '.join(map(str, left))}.")
         else:
-            remove_meeting_files(self.context.folder)
+            remove_files(self.context.folder, is_meeting_file)
             remove_empty(self.context.folder)
