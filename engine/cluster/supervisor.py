@@ -22,6 +22,7 @@ from engine.cluster.targets import Cluster, cluster
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.queue.backfill import quota_limits
+from engine.runtime.command.rest import store_rest
 from engine.runtime.worker.job_folder import JobFolder
 from engine.runtime.worker.records import Tail, read_records, tail_of
 from engine.runtime.worker.sink import stop_reason
@@ -245,6 +246,7 @@ class ClusterJobs:
     def _while_alive(self, job: ClusterJob, run: Run, folder: JobFolder, seen: JobWatch) -> None:
         if seen.sink.lost or self._is_over(job, seen) or self._is_lost(job, seen):
             self._take_last(job, folder, seen)
+            store_rest(self.store, self.store.read.runs.one(run.id), folder.run)
             self._settle(job, self.store.read.runs.one(run.id), seen)
         elif seen.state is not None and seen.state.state not in ACTIVE:
             folder.ask_to_stop()  # records still come: the worker has outlived its allocation

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from engine import __version__
 from engine.home import Home
 from engine.runner.placement import Launcher
-from engine.runtime.command.run import store_rest
+from engine.runtime.command.attached import followed_of
+from engine.runtime.command.rest import store_rest
 from engine.runtime.worker.environment import begun_by, is_of_another_version
 from engine.runtime.worker.sink import stop_reason
 from engine.store import Store
@@ -130,15 +131,19 @@ class Endings:
         return False
 
     def _has_stored_rest(self, run: Run, watched: Watched) -> bool:
-        """Return whether all points of a run of a command are stored; a thread does so, with a connection of its
-        own.
+        """Return whether all points of a command's or a followed program's run are stored; a thread does so, with a
+        connection of its own.
         """
-        if run.command is None:
+        if run.command is None and followed_of(run) is None:
             return True
         if watched.rest is None:
-            watched.rest = threading.Thread(target=store_rest, args=(self._home, run), name="rest", daemon=True)
+            watched.rest = threading.Thread(target=self._store_rest, args=(run,), name="rest", daemon=True)
             watched.rest.start()
         return not watched.rest.is_alive()
+
+    def _store_rest(self, run: Run) -> None:
+        with Store.open(self._home) as store:
+            store_rest(store, run, self._home.run_folder(run.id))
 
     def _look(self, run: Run, watched: Watched) -> None:
         if run.status != watched.status or time.monotonic() - watched.looked_at >= LOOK_S:

@@ -1,5 +1,7 @@
 """The runner's side of a job, from its submission to its end, with a stand-in for Slurm."""
 
+import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +11,17 @@ from engine.catalogue import Catalogue, catalogue, set_catalogue
 from engine.cluster.slurm import SlurmRefused, SlurmUnavailable
 from engine.cluster.supervisor import END_DEADLINE_S, GONE_S, LOST_S, POLL_S, QUIET_S, STOP_DEADLINE_S
 from engine.home import Home
+from engine.launch import launch
+from engine.launch_options import LaunchOptions
 from engine.runtime.worker.job_folder import JobFolder
 from engine.runtime.worker.records import EventRecord, line_of
+from engine.script.command import read_command
+from engine.store import Launch
 from engine.store.queue.cluster_jobs import JobState
 from engine.store.timestamps import now
 from tests.checkpoints import lay
 from tests.jobs.conftest import JobLab, losses, write_clusters
+from tests.transfer.readers.events import event, record, scalar
 
 
 def test_a_run_goes_from_the_queue_to_its_end_and_leaves_nothing(lab: JobLab) -> None:
@@ -45,6 +52,28 @@ def test_a_run_goes_from_the_queue_to_its_end_and_leaves_nothing(lab: JobLab) ->
     lab.step(POLL_S)
     assert lab.values(run_id) == [float(step) for step in range(20)]
     assert lab.store.read.cluster_jobs.of(run_id) is None and not folder.exists()
+
+
+def test_a_command_whose_worker_was_killed_keeps_what_only_its_own_files_hold(lab: JobLab, tmp_path: Path) -> None:
+    command = read_command(["python", "train.py"], folder=str(tmp_path))
+    asked = Launch(command.name, command.defaults(), "ada", command=command, terms=LaunchOptions(target="lab"))
+    run_id = launch(lab.home, asked)
+    lab.step()
+    lab.slurm.set("RUNNING")
+    losses(lab.records(run_id), 0, 3)
+    folder = Path(lab.job(run_id).folder) / "run"
+    (folder / "recorded").mkdir()
+    lines = (json.dumps({"t": time.time(), "s": step, "m": {"train/loss": step}}) for step in range(5))
+    (folder / "recorded" / "0-4711-1.jsonl").write_text("\n".join(lines))
+    (folder / "pids").write_text("4711\n")
+    board = tmp_path / f"events.out.tfevents.{int(time.time())}.n1.4711.0"
+    board.write_bytes(record(event(time.time(), 1, scalar("board", 0.5))))
+    lab.step(POLL_S)
+    assert lab.values(run_id) == [0, 1, 2]
+    lab.slurm.set("FAILED")
+    lab.step(POLL_S + QUIET_S)
+    assert (lab.run(run_id).status, lab.values(run_id)) == ("lost", [0, 1, 2, 3, 4])
+    assert [each.metric for each in lab.store.read.details.summaries(run_id)] == ["board", "train/loss"]
 
 
 def test_times_are_those_of_the_records(lab: JobLab, monkeypatch: pytest.MonkeyPatch) -> None:

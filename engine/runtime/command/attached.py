@@ -16,6 +16,7 @@ from engine.home import ROOT, Home
 from engine.recorder import Point
 from engine.registry import is_registered
 from engine.runtime.command.sources.event_folders import begin_of
+from engine.runtime.command.sources.readings import by_rank
 from engine.runtime.command.sources.sources import Sources
 from engine.runtime.usage import Disturbance, Telemetry
 from engine.runtime.worker.progress_writer import HEARTBEAT_S, ProgressWriter
@@ -64,6 +65,17 @@ def attach(home: Home, folder: Path, *, name: str = "", owner: str = "") -> int:
     return run_id
 
 
+def followed_of(run: Run) -> Path | None:
+    """Return the folder that such a run follows; None for another run."""
+    is_attached = run.command is None and run.demand.cores == 0 and FOLDER in run.config
+    return Path(str(run.config[FOLDER])) if is_attached else None
+
+
+def sources_of(folder: Path, followed: Path) -> Sources:
+    """Return the sources of such a run, whose folder is the first."""
+    return Sources(folder, followed, since=begin_of(followed) or time.time(), takes_all=True)
+
+
 def execution_of(store: Store, run: Run, folder: Path, began: float, switch: StopSwitch) -> "AttachedExecution":
     """Return the execution of such a run."""
     followed = Path(str(run.config[FOLDER]))
@@ -84,8 +96,7 @@ class AttachedExecution(Execution):
 
     def run(self) -> None:
         """Follow the folder; raises StopRequested."""
-        since = begin_of(self.followed) or time.time()
-        sources = Sources(self.folder, self.followed, since=since, takes_all=True)
+        sources = sources_of(self.folder, self.followed)
         progress = _AttachedProgress(self, sources)
         progress.begin(time.monotonic())
         self.disturbance.begin([os.getpid()])
@@ -96,7 +107,7 @@ class AttachedExecution(Execution):
                 progress.write_if_due()
                 time.sleep(0.0 if sources.behind else HEARTBEAT_S / 2)
         finally:
-            self.seconds = progress.execution_time_s = max(0.0, time.time() - since)
+            self.seconds = progress.execution_time_s = max(0.0, time.time() - sources.since)
             while sources.behind:
                 progress.write()
             progress.write(final=True)
@@ -127,14 +138,13 @@ class _AttachedProgress(ProgressWriter):
 
     def collect(self, final: bool) -> tuple[list[RankBatch], list[Point]]:
         """Return new points, those of ranks as batches."""
-        by_rank: dict[int | None, list[Point]] = {}
-        for rank, _, point in chain.from_iterable(self.sources.rest() if final else [self.sources.poll()]):
-            by_rank.setdefault(rank, []).append(point)
-            self.last_step = max(self.last_step or 0, point.step)
-        if by_rank:
+        readings = [*chain.from_iterable(self.sources.rest() if final else [self.sources.poll()])]
+        of_ranks = by_rank(readings)
+        if readings:
             self.grown_at = time.monotonic()
-        batches = [RankBatch(rank, points) for rank, points in by_rank.items() if rank is not None]
-        return batches, by_rank.get(None, [])
+            self.last_step = max(self.last_step or 0, *(point.step for _, _, point in readings))
+        batches = [RankBatch(rank, points) for rank, points in of_ranks.items() if rank is not None]
+        return batches, of_ranks.get(None, [])
 
     def rows(self) -> list[RankRow]:
         """Return the follower as the one rank."""

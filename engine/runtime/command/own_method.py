@@ -18,7 +18,7 @@ from engine.home import DATA, ROOT, Home
 from engine.own_methods import cards, folders
 from engine.registry import IMPORTED
 from engine.runtime.command import snapshot
-from engine.runtime.command.process import OURS, CommandProcess, Start
+from engine.runtime.command.process import OURS, CommandProcess, Start, forget_pids
 from engine.runtime.worker.job_folder import JobFolder, JobSpec
 from engine.runtime.worker.records import Ended, read_records, tail_of
 from engine.runtime.worker.session import Execution
@@ -111,7 +111,7 @@ class OwnMethodExecution(Execution):
             if left:
                 self.sink.event("process outlived kill", f"These are still running: {', '.join(left)}.")
             self._take(job, last=True)
-            process.forget()
+            forget_pids(self.folder)
             shutil.rmtree(job.path, ignore_errors=True)
         if self.sink.ended is None:
             words = tail(process.logs / f"{LOG}.log")

@@ -245,6 +245,11 @@ def known_pids(folder: Path) -> set[int]:
     return set()
 
 
+def forget_pids(folder: Path) -> None:
+    """Remove the pids of a run all of whose points are stored."""
+    (folder / PIDS).unlink(missing_ok=True)
+
+
 @dataclass
 class CommandProcess:
     """A command's processes, from its start on. To be used by the thread that starts it."""
@@ -358,10 +363,6 @@ class CommandProcess:
             self.pids |= pids
             with suppress(OSError), (self.folder / PIDS).open("a") as file:
                 file.write("".join(f"{pid}\n" for pid in sorted(pids)))
-
-    def forget(self) -> None:
-        """Remove what was kept for those who look at the run after this process: all is stored."""
-        (self.folder / PIDS).unlink(missing_ok=True)
 
     def _reap(self, pid: int) -> None:
         """Reap an adopted process."""

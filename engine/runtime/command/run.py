@@ -6,10 +6,9 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,14 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.runtime.command import snapshot
 from engine.runtime.command.cause import cause_of, rank_exits
-from engine.runtime.command.process import CommandProcess, Start, known_pids, prepared
-from engine.runtime.command.sources.readings import Reading
+from engine.runtime.command.process import CommandProcess, Start, forget_pids, prepared
+from engine.runtime.command.sources.readings import Reading, by_rank
 from engine.runtime.command.sources.sources import Sources
 from engine.runtime.command.standstill import StandstillWatch
 from engine.runtime.usage import Disturbance, Telemetry
 from engine.runtime.worker.progress_writer import HEARTBEAT_S, ProgressWriter
 from engine.runtime.worker.session import Execution, disturbance_of
-from engine.runtime.worker.sink import Sink, StopRequested, StopSwitch, retry_while_busy
+from engine.runtime.worker.sink import Sink, StopRequested, StopSwitch
 from engine.script.command import Command
 from engine.store import Store
 from engine.store.records import RankBatch, RankRow, RankState, Run
@@ -185,7 +184,7 @@ class CommandExecution(Execution):
         progress.end(code)
         progress.read_all()
         progress.write(final=True)
-        process.forget()
+        forget_pids(self.folder)
         progress.note_sources()
         for sentence in progress.sources.left_out:
             log.warning("%s", sentence)
@@ -330,24 +329,24 @@ class CommandProgress(ProgressWriter):
         if self.telemetry.due() and not final:
             self.look()
         readings, self.readings = self.readings, []
-        by_rank, at = _by_rank(readings), now()
-        for rank, points in by_rank.items():
+        of_ranks, at = by_rank(readings), now()
+        for rank, points in of_ranks.items():
             if seen := self.seen.get(rank or 0):
                 seen.last_step = max(seen.last_step or 0, *(point.step for point in points))
                 seen.heard_at = at
         phases, self.phases = self.phases, self.sources.phases
         changed = {rank: each for rank, each in self.phases.items() if each != phases.get(rank)}
-        ranks = sorted({rank or 0 for rank in changed} | {rank for rank in by_rank if rank is not None})
+        ranks = sorted({rank or 0 for rank in changed} | {rank for rank in of_ranks if rank is not None})
         batches = [
             RankBatch(
                 rank,
-                by_rank.get(rank, ()),
+                of_ranks.get(rank, ()),
                 {**(changed.get(None, {}) if rank == 0 else {}), **changed.get(rank, {})},
                 last_step=self.seen[rank].last_step if rank in self.seen else None,
             )
             for rank in ranks
         ]
-        return batches, by_rank.get(None, [])
+        return batches, of_ranks.get(None, [])
 
     def rows(self) -> list[RankRow]:
         """Return the ranks as they are stored."""
@@ -385,36 +384,3 @@ class CommandProgress(ProgressWriter):
 def _json_value(value: object) -> object:
     """Return a value as JSON can hold it: NaN and infinity as words."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-# ---- The rest of a run whose worker is gone ------------------------------------------------------------------------
-
-
-def store_rest(home: Home, run: Run) -> None:
-    """Store what the sources of a run hold and the store does not, as its worker was killed before it had read it."""
-    folder = home.run_folder(run.id)
-    if run.command is None or run.started_at is None or not (pids := known_pids(folder)):
-        return
-    since = datetime.fromisoformat(run.started_at).timestamp()
-    sources = Sources(folder, Path(run.command.folder), since=since, pids=lambda: pids)
-    with Store.open(home) as store:
-        stored = store.read.details.summaries(run.id)
-        sources.skip({(each.metric, each.rank): each.count + each.nonfinite for each in stored})
-        while True:
-            _store(store, run.id, sources.poll(final=True))
-            if not sources.behind:
-                break
-
-
-def _store(store: Store, run_id: int, readings: Iterable[Reading]) -> None:
-    by_rank = _by_rank(readings)
-    if by_rank:
-        batches = [RankBatch(rank, points) for rank, points in by_rank.items() if rank is not None]
-        retry_while_busy(lambda: store.worker.write(run_id, batches, by_rank.get(None, ())))
-
-
-def _by_rank(readings: Iterable[Reading]) -> dict[int | None, list[Point]]:
-    found: dict[int | None, list[Point]] = {}
-    for rank, _, point in readings:
-        found.setdefault(rank, []).append(point)
-    return found

@@ -31,9 +31,10 @@ class EventFolders:
         since: float,
         pids: Callable[[], Collection[int]],
         is_taken: Callable[[Path], bool],
-        takes_all: bool = False,
+        takes_all: bool,
+        host: str,
     ) -> None:
-        self.run_folder, self.folders, self.since = run_folder, folders, since
+        self.run_folder, self.folders, self.since, self.host = run_folder, folders, since, host
         self._pids, self._is_taken, self._takes_all = pids, is_taken, takes_all
         self.writers = set[int]()
         """Processes of this machine that are in the names of the run's files."""
@@ -115,8 +116,8 @@ class EventFolders:
         yet.
         """
         parts = _PARTS.search(path)
-        pid = int(parts["pid"]) if parts and parts["pid"] and parts["host"] == node() else 0
-        environment = _environment(pid) if pid else {}
+        pid = int(parts["pid"]) if parts and parts["pid"] and parts["host"] == self.host else 0
+        environment = _environment(pid) if pid and self.host == node() else {}
         rank = int(number) if (number := environment.get("RANK", "")).isdigit() else 0
         if self._takes_all or Path(path).is_relative_to(self.run_folder):
             self._decided.add(path)

@@ -28,9 +28,10 @@ class PrintedLog:
     def read(self, at: float, final: bool) -> tuple[list[Value], bool]:
         try:
             found = piece(self.path, self.offset, PRINTED_CHUNK)
-            more = self.path.stat().st_size > found.end
+            about = self.path.stat()
         except OSError:
             return [], False
+        more, at = about.st_size > found.end, min(at, about.st_mtime) if final else at
         if found.dropped:
             self.left_out[f"bytes of {self.path.stem}'s output, which came faster than they could be read"] += (
                 found.dropped

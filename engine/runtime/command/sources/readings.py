@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -22,6 +22,14 @@ class Reading(NamedTuple):
     rank: int | None
     source: str
     point: Point
+
+
+def by_rank(readings: Iterable[Reading]) -> dict[int | None, list[Point]]:
+    """Return the points of readings by rank, in their order."""
+    found: dict[int | None, list[Point]] = {}
+    for rank, _, point in readings:
+        found.setdefault(rank, []).append(point)
+    return found
 
 
 class Value(NamedTuple):

@@ -1,16 +1,18 @@
 """All sources of a script's measurements, read a little at a time while it runs."""
 
 import json
+import math
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from platform import node
 from typing import TYPE_CHECKING, Any
 
 from engine.recorder import Point
-from engine.runtime.command.sources.duplicates import Duplicates
+from engine.runtime.command.sources.duplicates import Duplicates, Logged
 from engine.runtime.command.sources.event_folders import EventFolders
 from engine.runtime.command.sources.followed import Fragment, PrintedLog, Recorded
 from engine.runtime.command.sources.readings import PRINTED, Reading, Recognised, Stream, Value
@@ -31,9 +33,11 @@ class Sources:
     """The measurements of one run, from all files that it writes.
 
     `since` is the start of the run (s since 1970), from which points count their time. `pids` returns the processes of
-    the run so far; event files in `work_folder` and `folders` that others write are not taken, unless it `takes_all`.
+    the run so far, on `host` (default: this one); event files in `work_folder` and `folders` that others write are not
+    taken, unless it `takes_all`.
 
-    A new instance reads the same points in the same order per metric and rank; `skip` leaves out those that are stored.
+    A new instance reads the same points again, those of several files maybe in another order; `skip` leaves out those
+    that are stored.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class Sources:
         folders: Collection[Path] = (),
         trackio: Path | None = None,
         takes_all: bool = False,
+        host: str = "",
     ) -> None:
         self.run_folder, self.since = run_folder, since
         self._trackio = trackio or run_folder / "trackio"
@@ -53,12 +58,14 @@ class Sources:
         self._event_files: dict[Path, EventFile] = {}
         self._logs: dict[Path, PrintedLog] = {}
         self._duplicates = Duplicates()
-        self._renamed: dict[str, str] = {}
+        self._renamed: dict[tuple[str, int], str] = {}
+        self._unread = set[Stream]()
+        """Files of logged values that may have more."""
         self._turn = 0
         others = [*folders, *([work_folder] if work_folder else [])]
-        self._events = EventFolders(run_folder, others, since, pids, self._is_taken, takes_all)
+        self._events = EventFolders(run_folder, others, since, pids, self._is_taken, takes_all, host or node())
         self._seen: OrderedDict[str, None] = OrderedDict()
-        self._skip: dict[tuple[str, int | None], int] = {}
+        self._stored: dict[tuple[str, int | None], _Stored] = {}
         self._over = Recognised("", "")
         self._curves: dict[tuple[str, int | None] | tuple[str, int | None, str], _Curve] = {}
         self.recognised: dict[str, Recognised] = {}
@@ -67,30 +74,43 @@ class Sources:
         """Whether the last poll left bytes for the next one, which may follow at once."""
         self._recall()
 
-    def skip(self, counts: Mapping[tuple[str, int | None], int]) -> None:
-        """Leave out the first points of metrics, as many as are stored: numbers by metric and rank."""
-        self._skip = dict(counts)
+    def skip(self, stored: Mapping[tuple[str, int | None], Iterable[tuple[int, float]]]) -> None:
+        """Leave out each stored point once: steps and values by metric and rank, in the order in which they came, which
+        can be read again.
+        """
+        self._stored = {curve: _Stored(iter(points)) for curve, points in stored.items()}
+        self._duplicates.skip(stored)
 
     def poll(self, final: bool = False) -> list[Reading]:
         """Return new readings, a bounded number; `final` after the script's end: see `rest`."""
-        deadline = time.perf_counter() + POLL_S
+        deadline, taken = time.perf_counter() + POLL_S, 0
         found: list[Reading] = []
         self._discover(final)
-        streams: list[Stream] = [*self._streams.values(), *self._logs.values()]
-        first, self._turn, self.behind = self._turn % (len(streams) or 1), 0, False
+        streams: list[Stream] = [*self._logs.values(), *self._streams.values()]  # in a backlog printed values wait
+        first, self._turn, self.behind = 0 if final else self._turn % (len(streams) or 1), 0, False
         for number, stream in enumerate(streams[first:] + streams[:first]):
+            if isinstance(stream, PrintedLog) and self._must_wait:
+                continue
             more = True
             while more and not self.behind:
                 values, more = stream.read(time.time(), final)
+                taken += len(values)
                 if isinstance(stream, PrintedLog):
                     for value in values:
                         self._duplicates.hold(value, stream.rank, time.time())
                 else:
                     found += self._logged(stream, values)
-                if len(found) >= MOST_READINGS or (time.perf_counter() > deadline and not final):
+                    (self._unread.add if more else self._unread.discard)(stream)
+                if taken >= MOST_READINGS or (time.perf_counter() > deadline and not final):
                     self.behind, self._turn = True, first + number + 1 if more else 0
+        self.behind = self.behind or self._must_wait
         found += self._printed(final and not self.behind)
         return found
+
+    @property
+    def _must_wait(self) -> bool:
+        """Whether logs are not read on, as logged values that they may copy are still to be read."""
+        return bool(self._unread) and self._duplicates.is_full
 
     def has_read(self, log: Path, offset: int) -> bool:
         """Return whether a log was read up to an offset, or is not read at all. Any thread may ask."""
@@ -158,10 +178,10 @@ class Sources:
                 self._logs[path] = PrintedLog(path, int(number) if word == "rank" and number.isdigit() else None)
         for path in sorted((self.run_folder / "recorded").glob("*.jsonl")):
             if path not in self._streams:
-                self._streams[path] = Recorded(path)
+                self._follow(path, Recorded(path))
         for path in sorted(self._trackio.glob("**/inbox/*/*.jsonl")):
             if path not in self._streams:
-                self._streams[path] = Fragment(path, self._seen)
+                self._follow(path, Fragment(path, self._seen))
         for path, rank, prefix in self._events.new(final):
             self._event_file(path, rank, prefix)
             self._remember({"file": str(path), "rank": rank, "prefix": prefix})
@@ -170,7 +190,12 @@ class Sources:
         """Follow an event file, with what only these need."""
         from engine.runtime.command.sources.event_files import EventFile
 
-        self._streams[path] = self._event_files[path] = EventFile(path, rank, prefix)
+        self._event_files[path] = EventFile(path, rank, prefix)
+        self._follow(path, self._event_files[path])
+
+    def _follow(self, path: Path, stream: Stream) -> None:
+        self._streams[path] = stream
+        self._unread.add(stream)
 
     # ---- What was decided, for a reader after this one ---------------------------------------------------------------
 
@@ -196,7 +221,7 @@ class Sources:
                 elif "printed" in decision:
                     self._duplicates.decisions[decision["printed"]] = decision["name"], decision["copy_of"]
                 else:
-                    self._renamed[decision["logged"]] = decision["name"]
+                    self._renamed[decision["logged"], decision.get("rank", 0)] = decision["name"]
             except (KeyError, TypeError):
                 continue
 
@@ -210,37 +235,38 @@ class Sources:
     def _logged(self, stream: Stream, values: list[Value]) -> list[Reading]:
         """Return logged values as readings."""
         rank, source, curves, found = stream.rank, stream.source, self._curves, list[Reading]()
+        most = self._duplicates.most_kept
         for value in values:
             if (curve := curves.get((value[0], rank))) is None:
                 curve = curves[value[0], rank] = self._curve(self._logged_name(value[0], stream), rank, source, value)
-                if not rank:
-                    curve.recent = self._duplicates.recent(curve.name)
+                curve.recent = self._duplicates.logged(curve.name, rank)
             if curve.recent is not None:
-                curve.recent.append(value)
-            if curve.take(value[1]):
+                curve.recent.add(value, most)
+            if curve.take(value):
                 found.append(curve.reading(value, self.since))
         return found
 
     def _logged_name(self, name: str, stream: Stream) -> str:
         """Return the name of a logged metric; with its source, if a printed metric of other values has its name."""
-        if (known := self._renamed.get(name)) is None:
+        rank = stream.rank or 0
+        if (known := self._renamed.get((name, rank))) is None:
             known = name
-            if not stream.rank and name in self._duplicates.plain:
+            if self._duplicates.has_taken(name, rank):
                 known = f"{name} ({stream.source})"
-                self._remember({"logged": name, "name": known})
-            self._renamed[name] = known
+                self._remember({"logged": name, "rank": rank, "name": known})
+            self._renamed[name, rank] = known
         return known
 
     def _printed(self, final: bool) -> Iterator[Reading]:
         """Yield printed values that aren't copies of logged ones."""
         before = len(self._duplicates.decisions)
-        found = [*self._duplicates.settled(time.time(), bool(self._streams), final)]
+        found = [*self._duplicates.settled(time.time(), bool(self._streams), final, bool(self._unread))]
         for key, (name, copy_of) in [*self._duplicates.decisions.items()][before:]:
             self._remember({"printed": key, "name": name, "copy_of": copy_of})
         for rank, value in found:
             if (curve := self._curves.get((value.name, rank, PRINTED))) is None:
                 curve = self._curves[value.name, rank, PRINTED] = self._curve(value.name, rank, PRINTED, value)
-            if curve.take(value.step):
+            if curve.take(value):
                 yield curve.reading(value, self.since)
         for name, copy_of in self._duplicates.copies().items():
             known = self.recognised.setdefault(f"{name} (printed)", Recognised(PRINTED, ""))
@@ -251,9 +277,33 @@ class Sources:
         short = name if len(name) <= LONGEST_METRIC else shortened(name, LONGEST_METRIC)
         if short not in self.recognised:
             if len(self.recognised) >= MOST_METRICS:
-                return _Curve(short, rank, source, self._over, {})
+                return _Curve(short, rank, source, self._over)
             self.recognised[short] = Recognised(source, value.example, value.unit)
-        return _Curve(short, rank, source, self.recognised[short], self._skip)
+        return _Curve(short, rank, source, self.recognised[short], self._stored.get((short, rank)))
+
+
+class _Stored:
+    """The stored points of a metric and rank that have not come again; few are held where they come in their order."""
+
+    def __init__(self, points: Iterator[tuple[int, float]]) -> None:
+        self._rest = (_key(*point) for point in points)
+        self._passed = Counter[tuple[int, float | None]]()
+
+    def take(self, step: int, value: float) -> bool:
+        """Return whether a point is one of them, which then is none any more."""
+        key = _key(step, value)
+        if self._passed.get(key):
+            self._passed[key] -= 1
+            return True
+        for each in self._rest:
+            if each == key:
+                return True
+            self._passed[each] += 1
+        return False
+
+
+def _key(step: int, value: float) -> tuple[int, float | None]:
+    return step, None if math.isnan(value) else value
 
 
 @dataclass
@@ -264,16 +314,15 @@ class _Curve:
     rank: int | None
     source: str
     known: Recognised
-    skip: dict[tuple[str, int | None], int]
-    recent: deque[Value] | None = None
+    stored: _Stored | None = None
+    recent: Logged | None = None
 
-    def take(self, step: int) -> bool:
+    def take(self, value: Value) -> bool:
         """Count a value, and return whether it is to be stored."""
         self.known.count += 1
-        if self.skip and self.skip.get((self.name, self.rank), 0):
-            self.skip[self.name, self.rank] -= 1
+        if self.stored is not None and self.stored.take(value[1], value[2]):
             return False
-        return -_LARGEST <= step <= _LARGEST and self.known.source != ""
+        return -_LARGEST <= value[1] <= _LARGEST and self.known.source != ""
 
     def reading(self, value: Value, since: float) -> Reading:
         """Return a value as a reading."""

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import strategies as some
 
 from engine.home import ROOT
+from engine.runtime.command.sources import duplicates
+from engine.runtime.command.sources import sources as sources_module
 from engine.runtime.command.sources.event_files import EventFile
 from engine.runtime.command.sources.readings import Reading
 from engine.runtime.command.sources.sources import Sources
@@ -178,11 +180,59 @@ def test_a_new_reader_continues_after_what_is_stored(tmp_path: Path, kill: int, 
         text.write("".join(lines[done:]))
         data.write(b"".join(records[done:]))
     second = Sources(folder, since=NOW)
-    second.skip({key: len(points) for key, points in curves(stored).items()})
+    second.skip(curves(stored))
     assert curves([*stored, *rest(second)]) == {
         ("loss", None): [(step, step / 8) for step in range(100)],
         ("acc", None): [(step, step / 4) for step in range(100)],
     }
+
+
+def logged(folder: Path, file: str, steps: range, **values: float) -> None:
+    """Append records of parallab_log to a file of a process: each value, plus the step."""
+    (folder / "recorded").mkdir(exist_ok=True)
+    with (folder / "recorded" / file).open("a") as into:
+        for step in steps:
+            of = {name: value + step for name, value in values.items()}
+            into.write(json.dumps({"t": time.time(), "s": step, "m": of}) + "\n")
+
+
+def test_a_new_reader_continues_a_curve_of_several_files_whatever_their_order(folder: Path) -> None:
+    first, stored = Sources(folder, since=NOW), list[Reading]()
+    for begin in range(0, 40, 10):
+        for file in ("x-2-1.jsonl", "x-3-1.jsonl"):
+            logged(folder, file, range(begin, begin + 10), loss=float(file[2]))
+            stored += first.poll()
+    stored = stored[:-7]
+    logged(folder, "x-1-1.jsonl", range(40), loss=0.5)
+    second = Sources(folder, since=NOW)
+    second.skip(curves(stored))
+    expected = [(step, step + value) for value in (0.5, 2, 3) for step in range(40)]
+    assert sorted(curves([*stored, *rest(second)])[("loss", None)]) == sorted(expected)
+
+
+def test_a_new_reader_knows_copies_whose_steps_are_other_ones(folder: Path) -> None:
+    first, stored = Sources(folder, since=NOW), list[Reading]()
+    for epoch in range(1, 6):
+        logged(folder, "0-1-1.jsonl", range(100 * epoch, 100 * epoch + 1), loss=0.123)
+        with (folder / "logs" / "rank 0.log").open("a") as log:
+            log.write(f"epoch {epoch}: loss {100 * epoch + 0.12}\n")
+        stored += first.poll()
+    with (folder / "logs" / "rank 0.log").open("a") as log:
+        log.write("epoch 6: loss 3.5\n")
+    os.utime(folder / "logs" / "rank 0.log", (NOW - 60, NOW - 60))
+    second = Sources(folder, since=NOW)
+    second.skip({("loss", 0): [(reading.point.step, reading.point.value) for reading in stored]})
+    assert curves([*stored, *rest(second)]) == {
+        ("loss", 0): [(100 * epoch, 100 * epoch + 0.123) for epoch in range(1, 6)],
+        ("loss (printed)", 0): [(6, 3.5)],
+    }
+
+
+def test_the_rest_of_a_printed_curve_has_the_time_of_its_log(folder: Path) -> None:
+    (folder / "logs" / "script.log").write_text("step 1: loss 0.5\n")
+    os.utime(folder / "logs" / "script.log", (NOW - 3_000, NOW - 3_000))
+    (found,) = rest(Sources(folder, since=NOW - 3_600))
+    assert found.point.time_s == pytest.approx(600, abs=0.01)
 
 
 # ---- Several sources -----------------------------------------------------------------------------------------------
@@ -199,6 +249,43 @@ def test_a_value_that_is_logged_and_printed_is_one_curve_at_full_precision(folde
         ("loss", 1): [(step, round(value, 3)) for step, value in values],
     }
     assert sources.recognised["loss (printed)"].same_as == "Loss/train"
+
+
+def test_each_rank_logs_and_prints_one_curve(folder: Path) -> None:
+    for rank in range(2):
+        logged(folder, f"{rank}-{rank}-1.jsonl", range(20), loss=rank)
+        lines = (f"step {step}: loss {step + rank}, acc {step}\n" for step in range(20))
+        (folder / "logs" / f"rank {rank}.log").write_text("".join(lines))
+    (folder / "logs" / "rank 2.log").write_text("step 1: loss 1\n")
+    assert curves(rest(Sources(folder, since=NOW))) == {
+        **{("loss", rank): [(step, step + rank) for step in range(20)] for rank in range(2)},
+        **{("acc", rank): [(step, step) for step in range(20)] for rank in range(2)},
+        ("loss", 2): [(1, 1)],
+    }
+
+
+def test_the_log_of_another_rank_does_not_rename_a_logged_metric(folder: Path) -> None:
+    (folder / "logs" / "rank 1.log").write_text("step 1: loss 5\n")
+    sources, found = Sources(folder, since=NOW), list[Reading]()
+    wait_until(lambda: found.extend(sources.poll()) or found, "the printed value is not held any more")
+    for rank in range(2):
+        logged(folder, f"{rank}-1-1.jsonl", range(2), loss=1)
+    assert curves([*found, *rest(sources)]) == {
+        ("loss", 1): [(1, 5)],
+        ("loss", 0): [(0, 1), (1, 2)],
+        ("loss (parallab_log)", 1): [(0, 1), (1, 2)],
+    }
+
+
+def test_a_backlog_of_logged_and_printed_values_is_one_curve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources_module, "MOST_READINGS", 500)
+    for bound, value in {"MOST_HELD": 400, "FULL": 200, "MOST_KEPT": 1_000, "LEAST_KEPT": 1_000}.items():
+        monkeypatch.setattr(duplicates, bound, value)
+    logged(folder, "0-1-1.jsonl", range(6_000), loss=0.5, other=0)
+    lines = (f"step {step}: loss {step + 0.5}\n" for step in range(6_000))
+    (folder / "logs" / "rank 0.log").write_text("".join(lines))
+    found = curves(rest(Sources(folder, since=NOW)))
+    assert {key: len(points) for key, points in found.items()} == {("loss", 0): 6_000, ("other", 0): 6_000}
 
 
 def test_where_two_sources_disagree_both_are_kept(folder: Path) -> None:
