@@ -122,6 +122,7 @@ def test_a_command_finds_no_optional_program_on_a_bare_machine(
 
 
 def test_a_whole_run_is_held_against_its_budget() -> None:
-    assert conftest.against_budget(500.2) == "Budget of 9 minutes on two idle cores: 40 s left."
-    assert conftest.against_budget(561.7) == "Budget of 9 minutes on two idle cores: 22 s too many."
+    budget = "Budget of 9 minutes on two idle cores"
+    assert conftest.against_budget(500.0, 100.0) == f"{budget}: 40 s left; the cores were busy for 90 % of the time."
+    assert conftest.against_budget(561.7, 0.0) == f"{budget}: 22 s too many; the cores were busy for 100 % of the time."
     assert f'-m "{conftest.WHOLE}" --numprocesses' in (ROOT / "Makefile").read_text()
