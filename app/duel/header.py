@@ -121,6 +121,9 @@ def _actions(found: DuelOutcome) -> None:
     )
     if again and st.button(f"Retry {len(again)} {'run' if len(again) == 1 else 'runs'}", key="duel-retry", **tries):
         _retry(evidence)
+    if current_user.may("launch duel"):
+        query = {"clone": str(evidence.stored.id)}
+        st.page_link(widgets.PAGES["duel"], label="Clone", icon=":material/content_copy:", query_params=query)
     if evidence.active and st.button(
         "Cancel", key="duel-cancel", **current_user.control("cancel sweep", owners, what=named)
     ):
@@ -232,7 +235,7 @@ def note_tables(found: DuelOutcome) -> None:
 def duel_again(duel: Duel, name: str) -> str:
     """Return the shell command that launches a duel again."""
     words = [
-        *(_written(one) for one in duel.strategies),
+        *(shlex.quote(strategy_written(one)) for one in duel.strategies),
         f"--budget {duel.budget.kind}={duel.budget.amount:g}",
         *(f"--set {shlex.quote(written(key, value))}" for key, value in duel.shared.items() if value is not None),
         f"--rates {','.join(f'{rate:g}' for rate in duel.rates)}",
@@ -246,8 +249,8 @@ def duel_again(duel: Duel, name: str) -> str:
     return " ".join(["python -m engine duel launch", *words])
 
 
-def _written(one: Strategy) -> str:
-    """Return a strategy in the command's syntax: the preset that shares most settings with it, and the remaining
+def strategy_written(one: Strategy) -> str:
+    """Return a strategy as `read_strategy` reads it: the preset that shares most settings with it, and the remaining
     settings.
     """
     alike = {
@@ -259,4 +262,4 @@ def _written(one: Strategy) -> str:
     name = max(alike, key=lambda each: len(alike[each].settings))
     own = "; ".join(written(key, value) for key, value in one.settings.items() if key not in alike[name].settings)
     text = f"{name}:{own}" if own else name
-    return shlex.quote(text if one.name == alike[name].name or set(one.name) & set(":=") else f"{one.name}={text}")
+    return text if one.name == alike[name].name or set(one.name) & set(":=") else f"{one.name}={text}"

@@ -67,6 +67,12 @@ def test_the_form_says_what_a_duel_takes_and_launches_it(home: Home) -> None:
     assert [one.name for one in found.duel.strategies] == ["Hogwild!", "Parameter server", "Locked"]
     assert len(found.of("tuning")) == 12
     assert "Who is first?" in all_words(opened("duel"))
+    again = opened("duel", {"clone": "1"})
+    assert "Settings of duel 1." in all_words(again) and not again.exception and not again.error
+    assert again.multiselect(key="duel.strategies").value == ["hogwild", "parameter_server"]
+    assert again.number_input(key="duel.amount.passes").value == 9.0
+    assert again.text_input(key="duel.rates").value == "0.02, 0.1"
+    assert again.text_area(key="duel.own").value == "Locked=hogwild:lock=true"
 
 
 def test_a_form_that_breaks_rules_says_which_and_offers_no_launch(home: Home) -> None:
