@@ -8,7 +8,7 @@ from app.links.addresses import read_run_ids
 from app.links.compare import ids_text
 from app.report import page_capture
 from app.scaling.breakdown import MOST_RUNS, of_runs, where_time_went
-from app.scaling.staleness import staleness
+from app.scaling.staleness import records_staleness, staleness
 from app.scaling.target import to_a_target
 from app.scaling.view import scaling
 from app.sweep.header import to_scaling
@@ -85,7 +85,8 @@ with reading() as reader:
             if others
             else None
         )
-        view = st.segmented_control("View", VIEWS, required=True, **addresses.kept("view", VIEWS[0], VIEWS))
+        views = VIEWS if records_staleness((run.experiment for run in finished), finished, reader) else VIEWS[:-1]
+        view = st.segmented_control("View", views, required=True, **addresses.kept("view", VIEWS[0], views))
         leaving = st.container(width="content")
     with page_capture.keeping() as shown:
         page_capture.facts("Shown", [("X-axis", along or ""), ("Group by", line or "")])

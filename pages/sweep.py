@@ -57,7 +57,7 @@ def page(sweep_id: int) -> None:
             view = (
                 st.segmented_control(
                     "View",
-                    (views := VIEWS if records_staleness(sweep, runs, reader) else VIEWS[:-1]),
+                    (views := VIEWS if records_staleness([sweep.experiment], runs, reader) else VIEWS[:-1]),
                     required=True,
                     label_visibility="collapsed",
                     **addresses.kept("view", VIEWS[0], views),

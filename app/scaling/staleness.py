@@ -1,6 +1,6 @@
 """Staleness over a sweep or selected runs: its mean against N - 1, its distribution, and its effect on accuracy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import streamlit as st
 
@@ -29,7 +29,7 @@ from engine.analysis.statistics.groups import Counts, mean, percentile, together
 from engine.analysis.statistics.intervals import LIMIT
 from engine.metrics import metric
 from engine.registry import experiments, known_experiment
-from engine.store import Reader, Sweep
+from engine.store import Reader
 from engine.store.records import RunRow
 from engine.transfer.tables import Table
 
@@ -77,12 +77,11 @@ def staleness(
         st.html(_runs_table(lines, counts, result))
 
 
-def records_staleness(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> bool:
-    """Return whether runs of a sweep have recorded staleness or may still do."""
-    known = known_experiment(sweep.experiment)
-    return bool(known and known.stale_gradients) or bool(
-        reader.studies.histograms_of([run.id for run in runs], HISTOGRAM)
-    )
+def records_staleness(names: Iterable[str], runs: Sequence[RunRow], reader: Reader) -> bool:
+    """Return whether runs, of experiments of these names, have recorded staleness or may still do."""
+    if any(known.stale_gradients for name in set(names) if (known := known_experiment(name))):
+        return True
+    return bool(reader.studies.histograms_of([run.id for run in runs], HISTOGRAM))
 
 
 def _who_records_it() -> str:
@@ -255,8 +254,7 @@ def _runs_table(lines: Lines, counts: Mapping[int, Mapping[str, Counts]], result
 
 
 def _headed(name: str) -> str:
-    known = metric(name)
-    return f"{known.label} ({known.unit})" if known.unit else known.label
+    return metric(name).heading
 
 
 # ---- Staleness tables as plain values, for files and reports -------------------------------------------------------

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.charts.sweep_charts import error_bars
 from app.links.addresses import read_run_ids
+from app.links.compare import ids_text
 from app.scaling.breakdown import intervals, named, of_sweep, stacked
 from app.scaling.staleness_charts import MOST_ROWS, against_expected, result_along, spread
 from app.scaling.view import MEASURES, picture, with_interval
@@ -372,8 +373,11 @@ def test_only_what_can_record_staleness_has_its_tab(home: Home) -> None:
     settings = experiment("batched_reinforce").preset("quick").settings
     sweep_id = launch_sweep(home, SweepLaunch(Launch("batched_reinforce", settings, "Ada"), {"observers": [1, 2]}))
     for one, there in ((sweep_id, False), (asynchronous(home, [1, 2]), True)):
-        (views,) = (each for each in opened("sweep", {"sweep": str(one)}).segmented_control if each.label == "View")
-        assert ("Staleness" in views.options) == there
+        with Reader.open(home) as reader:
+            ids = ids_text([run.id for run in reader.sweeps.runs(one)])
+        for page, query in (("sweep", {"sweep": str(one)}), ("scaling", {"runs": ids})):
+            (views,) = (each for each in opened(page, query).segmented_control if each.label == "View")
+            assert ("Staleness" in views.options) == there
 
 
 def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
