@@ -42,13 +42,14 @@ function content(cell) {
   return [cell.href ? make("a", { href: cell.href }, cell.text) : cell.text];
 }
 
-function states({ states: parts, note }) {
+function states({ states: parts, note, hover }) {
   const badges = parts.map(({ status, text, share }) => {
     const badge = make("span", { class: `pl-cell pl-${status}${share === null ? "" : " pl-part"}` }, text);
     if (share !== null) badge.style.setProperty("--pl-share", `${share * 100}%`);
     return badge;
   });
-  return note ? [...badges, make("span", { class: `pl-why${note.startsWith("disturbed") ? " pl-explained" : ""}` }, note)] : badges;
+  const kind = `pl-why${note.startsWith("disturbed") ? " pl-explained" : ""}`;
+  return note ? [...badges, make("span", { class: kind, ...(hover && { role: "button", tabindex: 0, "data-whole": hover }) }, note)] : badges;
 }
 
 export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
@@ -65,7 +66,8 @@ function start(parent) {
   const body = make("tbody");
   const widths = make("colgroup");
   const grid = make("table", {}, [widths, head, body]);
-  root.append(grid);
+  const whole = make("div", { class: "pl-whole", popover: true }); // a note of a status that its cell cuts, in full
+  root.append(grid, whole);
 
   const rows = () => table.rows;
   const send = () => {
@@ -194,6 +196,14 @@ function start(parent) {
     send();
   }
 
+  function showWhole(note) {
+    const { left, bottom } = note.getBoundingClientRect();
+    whole.textContent = note.dataset.whole;
+    whole.showPopover();
+    whole.style.left = `${Math.max(8, Math.min(left, window.innerWidth - whole.offsetWidth - 8))}px`;
+    whole.style.top = `${Math.min(bottom + 4, window.innerHeight - whole.offsetHeight - 8)}px`;
+  }
+
   function fold(key) {
     const open = new Set(rows().filter((row) => row.open).map((row) => row.key));
     open.has(key) ? open.delete(key) : open.add(key);
@@ -242,14 +252,17 @@ function start(parent) {
       const descending = now && now.key === sort.dataset.sort ? !now.descending : sort.dataset.first === "down";
       return table.setTriggerValue("sort", `${descending ? "-" : ""}${sort.dataset.sort}`);
     }
+    if (event.target.matches("[data-whole]")) showWhole(event.target);
     const row = event.target.closest("tbody tr[data-key]");
     if (!row) return;
     table.here = row.dataset.key;
     if (event.target.closest(".pl-fold")) fold(row.dataset.key);
   });
+  body.addEventListener("keydown", (event) => event.key === "Enter" && event.target.matches("[data-whole]") && showWhole(event.target));
   for (const event of ["pointermove", "pointerdown"]) body.addEventListener(event, () => (table.aimed = performance.now()), { passive: true });
   window.addEventListener("resize", drawBody);
   root.addEventListener("scroll", () => {
+    whole.hidePopover();
     if (table.drawn && Math.abs(Math.floor(root.scrollTop / ROW_PX) - BEYOND - table.drawn[0]) >= BEYOND / 2) drawBody();
   });
   table.stop = () => {
@@ -259,6 +272,7 @@ function start(parent) {
     clearTimeout(table.sending);
     clearTimeout(table.later);
     grid.remove();
+    whole.remove();
     delete parent.runs;
   };
   return table;
