@@ -200,6 +200,11 @@ class RankFailed(RunFailed):
         super().__init__(sentence)
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is one."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def _unknown(kind: str, name: str, known: list[str]) -> str:
     shown = name if len(name) <= SHOWN else f"{name[:SHOWN]}…"
     near = get_close_matches(shown, known, n=1)

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.core.formatting import moment, since
-from engine.errors import EngineError
+from engine.errors import EngineError, counted
 from engine.home import Home
 from engine.store import MachineSample, Reader, RunnerRow
 from engine.system.machine import machine
@@ -179,7 +179,7 @@ def slowed_by_others(reader: Reader) -> str:
     if share < OTHERS:
         return ""
     least = "at least " if held else ""
-    return f"Other programs use {least}{share * cores:.1f} of {cores} cores: it may take longer."
+    return f"Other programs use {least}{share * cores:.1f} of {counted(cores, 'core')}: it may take longer."
 
 
 # ---- The change token of the Machine page, for the page and its route ----------------------------------------------

@@ -10,7 +10,7 @@ from app.ui.html import as_text, table
 from app.ui.store_access import reading
 from engine.access.quotas import GB, Limits, limits
 from engine.config import Config
-from engine.errors import ConfigError
+from engine.errors import ConfigError, counted
 from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.store import Held, Reader
@@ -52,17 +52,14 @@ def caveats(config: Config, demand: Demand, machine: Machine) -> list[str]:
     wanted = demand.ranks * demand.threads_per_rank
     if wanted > machine.cores:
         found.append(
-            f"{demand.ranks} {'rank' if demand.ranks == 1 else 'ranks'} × {demand.threads_per_rank} "
-            f"{'thread' if demand.threads_per_rank == 1 else 'threads'} share {machine.cores} cores: "
+            f"{counted(demand.ranks, 'rank')} × {counted(demand.threads_per_rank, 'thread')} share "
+            f"{counted(machine.cores, 'core')}: "
             "results are unaffected, but timings are not valid for speed-up."
         )
     if config.device == "auto" and not machine.gpus:
         found.append("No GPU found: all ranks run on the CPU.")
     if demand.gpus and demand.ranks > demand.gpus:
-        found.append(
-            f"{demand.ranks} ranks share {demand.gpus} GPU{'s' if demand.gpus > 1 else ''}: on one GPU the "
-            "ideal speed-up is 1."
-        )
+        found.append(f"{demand.ranks} ranks share {counted(demand.gpus, 'GPU')}: on one GPU the ideal speed-up is 1.")
     return found
 
 

@@ -20,6 +20,7 @@ from app.core.formatting import moment, now, size
 from app.ui import components, widgets
 from app.ui.html import as_text, bar, run_link, stacked, table, when
 from app.ui.run_state import waiting
+from engine.errors import counted
 from engine.home import Home
 from engine.runner.runner import folder_bytes
 from engine.store import Reader
@@ -129,7 +130,7 @@ def runner(reader: Reader) -> None:
             ("Started", when(row.started_at)),
             ("Last heartbeat", when(row.heartbeat_at) + (" (silent)" if is_silent(row) else "")),
             ("Spare worker", "warm" if row.warm else "not loaded"),
-            ("Capacity", f"{row.cores} cores, {row.gpus} GPUs"),
+            ("Capacity", f"{counted(row.cores, 'core')}, {counted(row.gpus, 'GPU')}"),
         ]
     )
 

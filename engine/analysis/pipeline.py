@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from engine.errors import counted
 from engine.pipelining import Schedule, makespan, play
 from engine.recorder import Span
 
@@ -251,14 +252,14 @@ def best_speed_up(
     chips, on_cpu = {device for device in devices if device != "cpu"}, sum(device == "cpu" for device in devices)
     places = max(1.0, min(stages, len(chips) + min(on_cpu, cores / threads)))
     room = (
-        f"{_counted(cores, 'CPU core')} with {_counted(threads, 'thread')} per rank"
+        f"{counted(cores, 'CPU core')} with {counted(threads, 'thread')} per rank"
         if on_cpu
-        else f"{_counted(len(chips), 'device')} ({', '.join(sorted(chips))})"
+        else f"{counted(len(chips), 'device')} ({', '.join(sorted(chips))})"
     )
     if places < bound or places == 1:
         return SpeedupBound(places, f"{stages} stages on {room}.", places, room)
     parts = ", ".join(f"{_percent(share)}" for share in shares)
-    return SpeedupBound(bound, f"Stage shares {parts}, {_counted(splits, 'split')}.", places, room)
+    return SpeedupBound(bound, f"Stage shares {parts}, {counted(splits, 'split')}.", places, room)
 
 
 def advice(measures: Measures, settings: Settings, best: SpeedupBound, slower: SplitCost | None = None) -> str:
@@ -295,7 +296,7 @@ def advice(measures: Measures, settings: Settings, best: SpeedupBound, slower: S
 def _more_splits(measures: Measures, settings: Settings) -> str:
     lost, stages = (
         (
-            f"With {_counted(measures.splits, 'split')} the schedule alone leaves stages idle "
+            f"With {counted(measures.splits, 'split')} the schedule alone leaves stages idle "
             f"{_percent(measures.ideal)} of the time"
         ),
         len(measures.shares),
@@ -310,7 +311,7 @@ def _more_splits(measures: Measures, settings: Settings) -> str:
         fewer = " or fewer stages" if stages > 2 else ""
         return f"{lost}, and a batch of {settings.batch_size} can't be split further. Use a larger batch_size{fewer}."
     more = next((count for count in can_be if count >= 2 * measures.splits), can_be[-1])
-    small = f"if micro-batches of {_counted(settings.batch_size // more, 'image')} don't cost more per image"
+    small = f"if micro-batches of {counted(settings.batch_size // more, 'image')} don't cost more per image"
     return f"{lost}. Raise splits to {more}: equal stages then idle {_percent(ideal_bubble(stages, more))}, {small}."
 
 
@@ -374,7 +375,3 @@ def percent(share: float) -> str:
 
 def _percent(share: float) -> str:
     return percent(share).replace(".0 %", " %")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -104,8 +104,3 @@ def print_changed(run_ids: Sequence[int], said: str) -> None:
         return
     for run_id in run_ids:
         click.echo(f"Run {run_id} is {said}.")
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun, in the plural unless it is one."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

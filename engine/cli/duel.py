@@ -8,7 +8,7 @@ import click
 
 from engine.analysis.duel import Difference, joined, too_few_seeds
 from engine.analysis.statistics.intervals import LIMIT
-from engine.cli.answers import answer, counted, number, picked, short, table
+from engine.cli.answers import answer, number, picked, short, table
 from engine.cli.frame import CLUSTER, ID, NODES, OWNER, WITHOUT_RUNNER, argument, command, option
 from engine.cli.launch import STORE_TIMEOUT_S, print_cautions
 from engine.cli.runner import see_to_runner
@@ -18,7 +18,7 @@ from engine.duel.evidence import gather
 from engine.duel.launch import AGAIN, DuelLaunch, launch_duel, retry_missing
 from engine.duel.outcome import DuelOutcome, amount_in_words, outcome
 from engine.duel.spec import METRICS, SHARED, Budget, Duel, from_json, read_shared, read_strategy, ready
-from engine.errors import ConfigError
+from engine.errors import ConfigError, counted
 from engine.experiment import KINDS, Kind
 from engine.home import Home
 from engine.store import Reader, StoredDuel

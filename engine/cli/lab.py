@@ -13,12 +13,12 @@ from engine.access.confusables import sort_key
 from engine.access.providers import is_of_this_machine
 from engine.access.quotas import BOUNDS, GB, Limits, limits, read_value, size
 from engine.access.rules import PERMISSIONS, ROLE_WORDS, Permission, Role
-from engine.cli.answers import answer, counted, duration, moment, picked, print_json, table, wants_json
+from engine.cli.answers import answer, duration, moment, picked, print_json, table, wants_json
 from engine.cli.frame import OUTPUT_FILE, OWNER, argument, command, explained, option, together
 from engine.commands.accounts import Slip, disable_account, from_list
 from engine.commands.accounts import sheet as slips_page
 from engine.commands.lab_settings import change_limits
-from engine.errors import ConfigError
+from engine.errors import ConfigError, counted
 from engine.home import Home
 from engine.notices.public_url import public_url
 from engine.store import Held, Person, Reader, Store

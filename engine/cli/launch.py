@@ -16,12 +16,12 @@ from types import FrameType
 import click
 
 from engine.analysis.total_work import unreached
-from engine.cli.answers import answer, counted, duration, number, wants_json
+from engine.cli.answers import answer, duration, number, wants_json
 from engine.cli.frame import FAILED, ID, INTERRUPTED, OWNER, argument, command, launch_terms, option, together
 from engine.cli.runner import see_to_runner, tell_ignored_settings
 from engine.cli.runs import summary, summary_text
 from engine.cli.subject import CommandWords, Subject, explained
-from engine.errors import StoreBusy, WrongStatus
+from engine.errors import StoreBusy, WrongStatus, counted
 from engine.home import Home
 from engine.launch import launch, resume, retry
 from engine.launch_options import LaunchOptions

@@ -7,14 +7,14 @@ import click
 
 from engine.analysis.scaling.scaling_data import unequal_of_sweep
 from engine.analysis.total_work import declared
-from engine.cli.answers import answer, counted, print_json, wants_json
+from engine.cli.answers import answer, print_json, wants_json
 from engine.cli.frame import ID, OWNER, WITHOUT_RUNNER, command, launch_terms, option, together
 from engine.cli.launch import STORE_TIMEOUT_S, print_cautions
 from engine.cli.runner import see_to_runner
 from engine.cli.subject import CommandWords, Subject
 from engine.config import Config
 from engine.config_values import read_values, values_in_words
-from engine.errors import ConfigError
+from engine.errors import ConfigError, counted
 from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.registry import definition

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from engine.cli.answers import answer, counted, plain
+from engine.cli.answers import answer, plain
 from engine.cli.frame import ID, OUTPUT_FILE, OWNER, NumberRange, argument, command, option
 from engine.cli.runs import in_full
-from engine.errors import ConfigError
+from engine.errors import ConfigError, counted
 from engine.home import Home, given
 from engine.store import Reader, Store
 from engine.store.records import ENDED, RunRow

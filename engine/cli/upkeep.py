@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engine.cli.answers import answer, counted, moment, picked, print_json, table, wants_json
+from engine.cli.answers import answer, moment, picked, print_json, table, wants_json
 from engine.cli.frame import FAILED, OWNER, NumberRange, argument, command, named, option
-from engine.errors import EngineError, RunnerError
+from engine.errors import EngineError, RunnerError, counted
 from engine.home import Home
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from engine.cluster.probe import POLL_S, QUESTION, NodeAnswer, ProbeQuestion, ap
 from engine.cluster.slurm import ACTIVE, SlurmRefused, SlurmUnavailable
 from engine.cluster.targets import Cluster, cluster
 from engine.doctor.machine import Finding
-from engine.errors import ConfigError, UnknownName
+from engine.errors import ConfigError, UnknownName, counted
 from engine.home import Home
 from engine.runtime.worker.job_folder import replace_file
 from engine.store.queue.cluster_jobs import JobState
@@ -53,7 +53,9 @@ def examine_cluster(home: Home, name: str, wait_s: float) -> Iterator[Finding]:
         return
     most = f"up to {target.nodes} nodes" if target.nodes > 1 else "one node"
     yield Finding(
-        "configuration", "ok", f"{home.clusters}: {most} of {target.cores} cores and {target.gpus} GPUs for a run."
+        "configuration",
+        "ok",
+        f"{home.clusters}: {most} of {counted(target.cores, 'core')} and {counted(target.gpus, 'GPU')} for a run.",
     )
     checks: tuple[Callable[[], Finding | None], ...] = (
         _commands,

@@ -7,6 +7,7 @@ from engine.access.quotas import ALLOW_HOST_NETWORK
 from engine.cluster.probe import CodeVersions, NodeAnswer
 from engine.cluster.targets import Cluster
 from engine.doctor.machine import Finding, State
+from engine.errors import counted
 from engine.system.network_isolation import LEVEL_WORDS
 
 SKEW_WARN_S, SKEW_FAIL_S = 1.0, 60.0
@@ -111,7 +112,8 @@ def _cores(cluster: Cluster, answers: Sequence[NodeAnswer]) -> Finding:
         return Finding(
             "cores",
             "warn",
-            f"A job that asks for {cluster.cores} cores may use fewer: {listed}. Ranks share them and are slower.",
+            f"A job that asks for {counted(cluster.cores, 'core')} may use fewer: {listed}. Ranks share them and are "
+            "slower.",
             "Set the key cores of the cluster to the smallest number, or choose larger nodes with constraint.",
         )
     return Finding("cores", "ok", f"A job that asks for {cluster.cores} may use: {listed}.")
@@ -124,7 +126,7 @@ def _gpus(cluster: Cluster, answers: Sequence[NodeAnswer]) -> Finding:
         return Finding(
             "GPUs",
             "fail",
-            f"A job that asks for {cluster.gpus} GPUs sees fewer: {listed}"
+            f"A job that asks for {counted(cluster.gpus, 'GPU')} sees fewer: {listed}"
             f"{f'; CUDA_VISIBLE_DEVICES is {masks}' if masks else ''}.",
             "Set the key gpus to what a node has, name a partition with GPUs, and with a container give it the driver "
             "(apptainer: --nv).",

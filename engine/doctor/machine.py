@@ -15,6 +15,7 @@ from typing import Literal
 import psutil
 
 from engine.access.quotas import ALLOW_HOST_NETWORK
+from engine.errors import counted
 from engine.home import ROOT, Home
 from engine.store import Reader
 from engine.system.confinement import CONFINEMENT_WORDS, machine_confinement
@@ -61,8 +62,8 @@ def cores_and_memory() -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     free = min(psutil.virtual_memory().available, _group_limit())
     text = (
-        f"{cores} core{'s' if cores > 1 else ''}, {free / GB:.1f} GB of memory free: enough for about "
-        f"{free // (RANK_MB * MB)} ranks."
+        f"{counted(cores, 'core')}, {free / GB:.1f} GB of memory free: enough for about "
+        f"{counted(free // (RANK_MB * MB), 'rank')}."
     )
     if limit := memory_limit():
         return Finding(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from engine.access.quotas import NONE, Limits
+from engine.errors import counted
 from engine.launch_options import PRIORITIES, Priority
 from engine.queue.estimates import Estimate
 from engine.store.queue.queue import QuotaLimits
@@ -234,8 +235,3 @@ def keeps_back(owner: str, cores: int, gpus: int, held: Mapping[str, Share], lim
         needed = "" if holds >= most else f", and this run needs {asks}"
         return f"waits: {owner} uses {holds} of {counted(most, kind)}{needed}"
     return ""
-
-
-def counted(count: int, name: str) -> str:
-    """Return a number of things in words."""
-    return f"{count} {name}" if count == 1 else f"{count} {name}s"

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.errors import counted
 from engine.store.records import Run
 from engine.system.machine import GpuState, Machine
 
@@ -67,12 +68,12 @@ def lacks(run: Run, machine: Machine) -> str:
     """Return why `run` can never start on `machine`, e.g. after a GPU was removed; empty if it can."""
     if run.demand.gpus > len(machine.gpus):
         return (
-            f"The run needs {run.demand.gpus} GPUs, this machine has {len(machine.gpus)}. Clone it with device "
-            "auto or cpu."
+            f"The run needs {counted(run.demand.gpus, 'GPU')}, this machine has {len(machine.gpus)}. Clone it with "
+            "device auto or cpu."
         )
     if run.demand.cores > machine.cores:
         return (
-            f"The run needs {run.demand.cores} CPU cores, this machine has {machine.cores}. Clone it: the "
+            f"The run needs {counted(run.demand.cores, 'CPU core')}, this machine has {machine.cores}. Clone it: the "
             "launch form caps the cores."
         )
     return ""

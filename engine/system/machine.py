@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import psutil
 import pynvml
 
-from engine.errors import ConfigError, DeviceError
+from engine.errors import ConfigError, DeviceError, counted
 from engine.home import Home
 from engine.store.records import Demand
 
@@ -92,7 +92,7 @@ def _check_nodes(config: "Config", nodes: int) -> None:
     """Raise ConfigError for a config whose ranks can't be spread over nodes."""
     why = config.why_one_node()
     if not why and len(config.roles) < nodes:
-        why = f"This run has {len(config.roles)} ranks, fewer than {nodes} nodes."
+        why = f"This run has {counted(len(config.roles), 'rank')}, fewer than {nodes} nodes."
     if why:
         raise ConfigError.of("nodes", f"{why} Choose 1 node.")
 

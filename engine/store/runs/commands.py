@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.access.confusables import visible
-from engine.errors import ConfigError, WrongStatus
+from engine.errors import ConfigError, WrongStatus, counted
 from engine.home import named_data
 from engine.launch_options import PRIORITIES
 from engine.registry import experiment, is_own, is_registered
@@ -215,13 +215,16 @@ class RunChanges:
                 "created_at": now(),
                 "priority": PRIORITIES.index(terms.priority),
                 "seeding": SEEDING,
-                "command_id": keep_command(self.db, launch.command),
+                "command_id": keep_command(self.db, launch.command, launch.experiment),
                 "data_folder": launch.data_folder or named_data() or self._data_folder(launch.parent_id),
             },
             **APPENDED,
         )
         keep_whole(self.db.connection, run_id, whole)
-        told = f"{demand.ranks} ranks, {demand.cores} cores, {demand.gpus} GPUs"
+        told = ", ".join(
+            counted(count, noun)
+            for count, noun in ((demand.ranks, "rank"), (demand.cores, "core"), (demand.gpus, "GPU"))
+        )
         self.note_event(run_id, "queued", launch.owner, told)
         return run_id
 
