@@ -12,7 +12,7 @@ from engine.errors import ConfigError, Problem, UnknownName
 MOST_RUNS = 500
 """Maximum number of runs in a sweep, and of values in a range."""
 SMALL_COUNT = 16
-SPELLED_OUT = {"envs": "environments", "gae": "GAE", "cpu": "CPU", "gpus": "GPUs"}
+SPELLED_OUT = {"envs": "environments", "gae": "GAE", "cpu": "CPU", "gpus": "GPUs", "parallab": "Parallab"}
 UNITS = {"s": "s", "ms": "ms", "gb": "GB"}
 """Units that end the names of fields."""
 _RANGE = re.compile(r"(-?\d+)\s*\.\.\s*(-?\d+)")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -21,7 +20,7 @@ from app.ui.html import as_text, run_link, table, when
 from app.ui.run_state import outcome
 from app.ui.widgets import title_of
 from engine.analysis import differences as apart
-from engine.analysis.comparability import OTHER_PROGRAMS, left_out, programs_in_words, unreliable
+from engine.analysis.comparability import environment_shown, left_out, unreliable
 from engine.analysis.differences import MISSING, Row
 from engine.analysis.result import ranked_or_telling, ranking_metric
 from engine.analysis.run_values import Value, field_names, is_timed, label, number, setting_title, shown, value
@@ -261,7 +260,7 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
     """Show the config and environment fields in which the runs differ, first those that all of them have."""
     same = st.toggle("Show equal fields", key=key_of("same", view.same))
     environments = reader.multi_run.environments([run.id for run in found.runs])
-    without = [_environment(environments.get(run.id, {})) for run in found.runs]
+    without = [environment_shown(environments.get(run.id, {})) for run in found.runs]
     for title, titled, rows in (
         ("Config", setting_title, apart.rows([{"seeding": run.seeding, **run.config} for run in found.runs])),
         ("Environment", field_title, apart.rows(without)),
@@ -315,14 +314,6 @@ def code_differences(runs: Sequence[RunRow]) -> None:
         page_capture.words([f"Code, {named}: {', '.join(files[:MOST_NAMED])}."])
     if len(of_commands) > MOST_CODES:
         st.caption(f"The code of the first {MOST_CODES} runs is compared.")
-
-
-def _environment(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an environment without its boot, and with the cores that other programs took in words."""
-    told = {name: held for name, held in found.items() if name not in ("boot_id", "command")}  # Config tells the words
-    if OTHER_PROGRAMS in told:
-        told[OTHER_PROGRAMS] = programs_in_words(told[OTHER_PROGRAMS])
-    return told
 
 
 # ---- The timelines of the compared runs, one below the other -------------------------------------------------------

@@ -18,6 +18,7 @@ from app.report.page_capture import Noted
 from app.ui import components, current_user, widgets
 from app.ui.html import as_text
 from engine.analysis import differences as apart
+from engine.analysis.comparability import environment_shown
 from engine.analysis.differences import MISSING, Row
 from engine.analysis.run_values import setting_title
 from engine.config_values import field_title, value_in_words
@@ -61,10 +62,7 @@ def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
     yield Heading("Runs")
     yield Grid(RUNS, rows_of(seen.runs, seen.about))
     yield from _compared("Settings", setting_title, {run.id: run.config for run in seen.runs})
-    known = {
-        run_id: {name: value for name, value in held.items() if name != "boot_id"}
-        for run_id, held in environments.items()
-    }
+    known = {run_id: environment_shown(held) for run_id, held in environments.items()}
     yield from _compared("Environment", field_title, {run.id: known.get(run.id, {}) for run in seen.runs})
     if lines := list(seen.again(environments) if seen.again else runs_again(seen.runs, environments)):
         yield Heading("Reproduce")

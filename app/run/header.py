@@ -25,19 +25,18 @@ from app.ui.html import as_text, breadcrumb, duel_link, link, slot, sweep_link
 from app.ui.run_state import cause_of, disturbed_help, outcome, place_in_words, tab_title
 from app.ui.time_difference import measured_again_at
 from app.ui.widgets import title_of
-from engine.analysis.comparability import in_words
+from engine.analysis.comparability import environment_shown, in_words
 from engine.analysis.result import ranked
 from engine.analysis.run_values import setting_title
 from engine.config_values import field_title
 from engine.errors import EngineError
 from engine.home import Home
-from engine.metrics import Metric
+from engine.metrics import Metric, as_set
 from engine.queue.cluster_wait import job_state
 from engine.registry import definition, experiment_title
 from engine.store import Reader
 from engine.store.curve_records import Series
 from engine.store.records import Run, RunRow
-from engine.store.scripts import as_set
 from engine.transfer.tables import Table, points_table
 
 _WATCHED = "run.watched"
@@ -188,7 +187,7 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
     yield Grid("Settings", settings, tuple(name.capitalize() for name in settings.columns))
     yield FactList(
         "Environment",
-        [(field_title(name), _words(value)) for name, value in run.environment.items() if name != "boot_id"],
+        [(field_title(name), _words(value)) for name, value in environment_shown(run.environment).items()],
     )
     yield Grid(
         "Events",
@@ -205,7 +204,7 @@ def curve_charts(run: Run, reader: Reader) -> Iterator[Chart]:
     """Yield a chart per metric, with a line per rank."""
     roles = {row.rank: row.role for row in reader.details.ranks(run.id)}
     summaries = reader.details.summaries(run.id)
-    settings = reader.recipes.metric_settings(run.experiment) if run.command else {}
+    settings = reader.recipes.metric_settings(run.script_key)
     every = live_metrics([summary.metric for summary in summaries], single_values(run, summaries), settings)
     names = [name for name in every if is_shown(name, settings)]
     found = {
@@ -243,7 +242,7 @@ def _curve_chart(known: Metric, found: Sequence[Series], roles: dict[int, str]) 
         else []
     )
     return Chart(
-        f"{known.label} ({known.unit})" if known.unit else known.label,
+        known.heading,
         figure,
         " ".join(said),
         colours=range(len(found)),

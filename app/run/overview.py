@@ -10,6 +10,7 @@ from app.actions.submit import Again, submit
 from app.charts import plotly_figures
 from app.charts.curve_charts import FEW, FOREIGN_AXES
 from app.charts.curve_points import AXES, has_passes, usual_axis
+from app.core.assets import at
 from app.core.formatting import duration
 from app.links import addresses
 from app.links.compare import CompareView, query_of
@@ -18,7 +19,7 @@ from app.run import live_update
 from app.run.own_command import about_command, not_recorded
 from app.run.recognised import recognised, revision
 from app.ui import components, current_user
-from app.ui.html import as_text, fact_row, run_link, slot
+from app.ui.html import as_text, fact_row, link, run_link, slot
 from app.ui.widgets import PAGES
 from engine.errors import ConfigError
 from engine.experiment import Experiment
@@ -142,6 +143,8 @@ def _resume_help(run: Run) -> str:
 
 SMOOTHING, MOST = 0.9, 0.98
 """Usual and greatest smoothing of curves."""
+MOST_LINES = 20
+"""Lines of a failed command that are shown."""
 UNFOLDED = "machine.unfolded"  # the run that an address of an earlier version opened with its machine's load
 
 
@@ -153,7 +156,7 @@ def overview(run: Run, reader: Reader) -> None:
     what_next(run)
     if run.error:
         with st.expander("Error details", expanded=run.status == "failed"):
-            st.code(run.error, language=None, wrap_lines=True, height=240 if run.error.count("\n") > 10 else "content")
+            _error(run)
     st.html(slot("showed", found["showed"]))
     next_steps(run, reader)
     numbers, times = st.columns(2, gap="medium")
@@ -164,6 +167,16 @@ def overview(run: Run, reader: Reader) -> None:
     _machine(run, reader)
     not_recorded(run, reader)
     st.html(slot("facts", found["facts"]))
+
+
+def _error(run: Run) -> None:
+    """Show the traceback of a run, or the last lines of the rank of a command that failed."""
+    lines = run.error.splitlines()
+    if run.command:
+        st.code("\n".join(lines[-MOST_LINES:]), language=None, wrap_lines=True)
+        st.html(link("Whole log", f"{at('/run')}?run={run.id}&section=Log"))
+    else:
+        st.code(run.error, language=None, wrap_lines=True, height=240 if len(lines) > 10 else "content")
 
 
 def axes(run: Run, reader: Reader) -> tuple[list[str], str]:

@@ -1,7 +1,6 @@
 """What the page of a run of a lab's own command has more: what ran, interpreter, code, and what ranks its runs."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import streamlit as st
 
@@ -9,6 +8,7 @@ from app.ui import current_user
 from app.ui.html import as_text, fact_row, titled
 from app.ui.store_access import command as store_command
 from app.ui.widgets import PAGES
+from engine.analysis.comparability import code_in_words
 from engine.home import Home
 from engine.metrics import DIRECTIONS, metric
 from engine.runtime.command.snapshot import diff_of
@@ -71,15 +71,6 @@ def _facts(run: Run, reader: Reader) -> list[str]:
     return found
 
 
-def code_in_words(environment: Mapping[str, Any]) -> str:
-    """Return the version of a run's code: `commit 1a2b3c4d (main), changed`; empty if none was recorded."""
-    found = environment.get("code")
-    if not isinstance(found, Mapping) or not (commit := found.get("commit")):
-        return ""
-    branch = f" ({found['branch']})" if found.get("branch") else ""
-    return f"commit {str(commit)[:8]}{branch}{', changed' if found.get('is_changed') else ''}"
-
-
 def _ranking(entry: RunRow) -> str:
     if not entry.ranked_by:
         return ""
@@ -92,8 +83,8 @@ def _ranking(entry: RunRow) -> str:
 def _ask_ranking(run: Run, reader: Reader) -> None:
     """Ask which metric ranks the script's runs, unless that is known; a person can put it off for this visit."""
     entry = reader.runs.entry(run.id)
-    names, settings = own_metrics(entry), reader.recipes.metric_settings(run.experiment)
-    if run.active or entry.ranked_by or not names or run.experiment in st.session_state.get(_LATER, ()):
+    names, settings = own_metrics(entry), reader.recipes.metric_settings(run.script_key)
+    if run.active or entry.ranked_by or not names or run.script_key in st.session_state.get(_LATER, ()):
         return
     with st.container(border=True, key="run-rank"):
         st.write(as_text(f"Which metric ranks the runs of {run.experiment}?"))
@@ -112,7 +103,7 @@ def _ask_ranking(run: Run, reader: Reader) -> None:
             ):
                 st.rerun()
             if st.button("Not now", type="tertiary", key=f"rank-later-{run.id}"):
-                st.session_state[_LATER] = (*st.session_state.get(_LATER, ()), run.experiment)
+                st.session_state[_LATER] = (*st.session_state.get(_LATER, ()), run.script_key)
                 st.rerun()
 
 

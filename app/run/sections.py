@@ -18,6 +18,7 @@ from app.ui import components, current_user
 from app.ui.config_form import label_of
 from app.ui.html import as_text, caption, slot, stacked, strong, table, when
 from app.ui.store_access import command
+from engine.analysis.comparability import environment_shown
 from engine.analysis.run_values import setting_title
 from engine.config import empty_means, unused_because
 from engine.config_values import field_title, value_in_words
@@ -160,7 +161,7 @@ def environment(run: Run, reader: Reader) -> None:
     if not run.environment:
         st.write("Recorded when a worker starts the run.")
         return
-    rows = [[field_title(name), _value(value)] for name, value in run.environment.items() if name != "boot_id"]
+    rows = [[field_title(name), _value(value)] for name, value in environment_shown(run.environment).items()]
     st.html(table(["Property", "Value"], rows, caption="Run environment"))
 
 

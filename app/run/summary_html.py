@@ -106,7 +106,7 @@ def result(entry: RunRow) -> Markup:
     found = None if entry.status in ("queued", "starting") else ranked(entry)
     if found is None:
         return Markup("")
-    known = metric(found.result.metric)
+    known = found.metric
     return small(known.label) + " " + strong(" ".join(filter(None, (number(found.value, unit=known.unit), known.unit))))
 
 
@@ -171,7 +171,8 @@ def facts_of(
     if run.terms.priority != "normal":
         pairs.append(("Priority", run.terms.priority))
     if run.cores or run.terms.oversubscribe:
-        pairs.append(("Cores", "shared with other runs" if run.terms.oversubscribe else ", ".join(map(str, run.cores))))
+        numbers = f"{len(run.cores)} (number{'' if len(run.cores) == 1 else 's'} {', '.join(map(str, run.cores))})"
+        pairs.append(("Cores", "shared with other runs" if run.terms.oversubscribe else numbers))
     pairs += _disturbance(run, entry)
     pairs += _limits(run)
     if run.sweep_id:
@@ -237,7 +238,7 @@ def tiles(summaries: Sequence[Summary], entry: RunRow) -> Markup:
 
 
 def _tile(name: str, entry: RunRow, result: Ranked | None) -> Markup:
-    known, best = metric(name), entry.best.get(name)
+    known, best = entry.metric(name), entry.best.get(name)
     is_result = result is not None and result.result.metric == name
     of: Of = result.result.of if result and is_result else "mean" if known.band else "last"
     value = (entry.mean if of == "mean" else entry.last).get(name)

@@ -1,8 +1,9 @@
 """Whether runs can be compared by their times: disturbance, hardware, and the seeding rule."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from engine.errors import counted
 from engine.metrics import metric
 from engine.registry import server_roles
 from engine.store import Surroundings
@@ -68,6 +69,39 @@ def programs_in_words(found: object) -> str:
     return ", ".join(f"{name} {cores:.2g} cores" for name, cores in pairs if isinstance(cores, int | float))
 
 
+# ---- The environment of a run as pages show it ---------------------------------------------------------------------
+
+_OF_WORKER = ("python", "packages")
+"""Fields that are of a command's own interpreter only where that was looked at."""
+
+
+def environment_shown(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a run's environment by field, for people: Parallab's version apart from that of a command's code, what
+    others took in words. Left out are the boot, and what other parts of the page show.
+    """
+    found = {name: value for name, value in recorded.items() if name not in ("boot_id", "recognised")}
+    if "git_commit" in found:
+        found = {("parallab_commit" if name == "git_commit" else name): value for name, value in found.items()}
+    if OTHER_PROGRAMS in found:
+        found[OTHER_PROGRAMS] = programs_in_words(found[OTHER_PROGRAMS])
+    if not isinstance(started := found.pop("command", None), Mapping):
+        return found
+    if not found.get("interpreter"):
+        found = {name: value for name, value in found.items() if name not in _OF_WORKER}
+    code = {"code": code_in_words(recorded) or "no git commit", "folder": started.get("folder", "")}
+    own = {name: found.pop(name) for name in ("interpreter", *_OF_WORKER) if name in found}
+    return {**code, **own, "variables_set": started.get("environment") or "none", **found, **code}
+
+
+def code_in_words(environment: Mapping[str, Any]) -> str:
+    """Return the version of a run's code: `commit 1a2b3c4d (main), changed`; empty if none was recorded."""
+    found = environment.get("code")
+    if not isinstance(found, Mapping) or not (commit := found.get("commit")):
+        return ""
+    branch = f" ({found['branch']})" if found.get("branch") else ""
+    return f"commit {str(commit)[:8]}{branch}{', changed' if found.get('is_changed') else ''}"
+
+
 # ---- Whether the timings of runs are comparable: same hardware, and one core or GPU per rank -----------------------
 # Torch-free and pure.
 
@@ -91,14 +125,10 @@ def crowded(run: Surroundings) -> str:
     """
     chips = [device for _, device in run.devices if device != "cpu"]
     if len(chips) > len(set(chips)):
-        return f"{len(chips)} ranks share {len(set(chips))} {'GPU' if len(set(chips)) == 1 else 'GPUs'}"
+        return f"{len(chips)} ranks share {counted(len(set(chips)), 'GPU')}"
     servers = server_roles()
     needed = sum(1 if role in servers else run.threads_per_rank for role, device in run.devices if device == "cpu")
-    return (
-        f"{needed} threads on {run.cores} {'core' if run.cores == 1 else 'cores'}"
-        if run.cores and needed > run.cores
-        else ""
-    )
+    return f"{counted(needed, 'thread')} on {counted(run.cores, 'core')}" if run.cores and needed > run.cores else ""
 
 
 def gpus_used(run: Surroundings) -> int:
@@ -108,7 +138,7 @@ def gpus_used(run: Surroundings) -> int:
 
 def _machine(host: str, cpu: str, cores: int, gpus: Sequence[str]) -> str:
     chips = f", {len(gpus)} × {gpus[0]}" if gpus else ""
-    return f"{host or 'unnamed machine'} ({cores} cores of {cpu or 'unknown CPU'}{chips})"
+    return f"{host or 'unnamed machine'} ({counted(cores, 'core')} of {cpu or 'unknown CPU'}{chips})"
 
 
 # ------------------------------------------------------------------------------------------------------------------

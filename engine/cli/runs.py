@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
-from engine.analysis.comparability import in_words, named
+from engine.analysis.comparability import code_in_words, in_words, named
 from engine.cli.answers import (
     answer,
-    counted,
     duration,
     moment,
     number,
@@ -24,13 +23,13 @@ from engine.cli.answers import (
     wants_json,
 )
 from engine.cli.frame import ID, command, option
-from engine.errors import StoreBusy, UnknownName
+from engine.errors import StoreBusy, UnknownName, counted
 from engine.home import Home
 from engine.metrics import PHASES, metric
 from engine.queue.cluster_wait import job_state
 from engine.seeding import SEEDING
 from engine.store import Reader
-from engine.store.records import ENDED, Event, RankRow, Run, RunRow, Status
+from engine.store.records import BAD_ENDS, ENDED, Event, RankRow, Run, RunRow, Status
 from engine.store.scripts import rendered
 from engine.trace.health import Health, listed
 
@@ -117,6 +116,8 @@ def summary(reader: Reader, run_id: int) -> dict[str, Any]:
     entry, run = reader.runs.entry(run_id), reader.runs.one(run_id)
     row, result = plain(entry), ranked(entry)
     row["metrics"] = row.pop("last")
+    row["units"] = entry.units
+    del row["metric_settings"]
     bad = not_learned(entry)
     return {
         **row,
@@ -139,10 +140,12 @@ def summary_text(found: Mapping[str, Any]) -> str:
         lines.append(f"Result: {found['result']['words']}.")
     if found["not_learned"]:
         lines.append(found["not_learned"])
-    if found["status"] == "failed" and found["error"]:
-        lines += ["", *found["error"].rstrip().splitlines()[-20:]]
-    if found["metrics"]:
-        lines += ["", _metrics(found)]
+    if found["status"] in BAD_ENDS:
+        if found["error"]:
+            lines += ["", *found["error"].rstrip().splitlines()[-20:]]
+        lines += ["", f"Whole logs: python -m engine logs {found['id']}"]
+    if metrics := _metrics(found):
+        lines += ["", metrics]
     return "\n".join(lines)
 
 
@@ -190,9 +193,20 @@ def _script(run: Run) -> dict[str, Any]:
 
 
 def _metrics(found: Mapping[str, Any]) -> str:
+    """Return the metrics as a table; of a run that failed only those of learning, without its use of the machine."""
+    names = [
+        name for name in sorted(found["metrics"]) if found["status"] not in BAD_ENDS or not name.startswith("perf/")
+    ]
+    if not names:
+        return ""
     rows = [
-        (metric(name).label, name, _value(value), _value(found["best"].get(name)), metric(name).unit)
-        for name, value in sorted(found["metrics"].items())
+        (
+            metric(name).label,
+            name,
+            *(_value(found[of].get(name)) for of in ("metrics", "best")),
+            found["units"].get(name, metric(name).unit),
+        )
+        for name in names
     ]
     return table(("METRIC", "NAME", "LAST", "BEST", "UNIT"), rows)
 
@@ -204,7 +218,7 @@ def _value(value: float | str | None) -> str:
 def _text(reader: Reader, run_id: int, found: Mapping[str, Any]) -> str:
     run = reader.runs.one(run_id)
     blocks = [summary_text(found) if not run.active else _state(run), _facts(run, found)]
-    if run.active and found["metrics"]:
+    if run.active:
         blocks.append(_metrics(found))
     if ranks := reader.details.ranks(run_id):
         blocks.append(_ranks(ranks, reader.details.phases(run_id)))
@@ -239,14 +253,15 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
         "started": moment(run.started_at),
         "ended": moment(run.ended_at),
         "resources": f"{counted(run.demand.ranks, 'rank')}, {counted(run.demand.threads_per_rank, 'thread')} per rank, "
-        f"{run.demand.cores} cores, GPUs: {list(run.gpus) or 'none'}",
+        f"{counted(run.demand.cores, 'core')}, GPUs: {list(run.gpus) or 'none'}",
         "runs on": _place(run, found["job"]),
         "worker": f"pid {run.worker.pid}" if run.worker else "",
         "seeding": f"rule {run.seeding}" if run.seeding != SEEDING else "",
         "tags": ", ".join(run.tags),
         "note": run.note,
         "disturbance": _disturbance(run, found),
-        "commit": str(run.environment.get("git_commit", "")),
+        "code": code_in_words(run.environment),
+        "Parallab": " ".join(str(run.environment.get(name, "")) for name in ("parallab", "git_commit")).strip(),
         "host": str(run.environment.get("host", "")),
     }
     return "\n".join(f"{name:<12}{value}" for name, value in facts.items() if value)

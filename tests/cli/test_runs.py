@@ -102,7 +102,8 @@ def test_a_failed_run_shows_the_end_of_its_traceback(parallab: Parallab, store: 
     )
     told = parallab("show", str(live)).stdout
     assert re.match(rf"Run {live} failed after \S+ s \(start-up 1.2 s\)\. trainer1 raised", told)
-    assert "ValueError: seven is not eight\n" in told
+    assert "ValueError: seven is not eight\n" in told and f"Whole logs: python -m engine logs {live}\n" in told
+    assert "Start-up time" not in told, "its use of the machine says nothing of the failure"
 
 
 def test_a_queued_run_is_cancelled_at_once_by_name(parallab: Parallab, home: Home, queued: Callable[..., int]) -> None:

@@ -113,7 +113,9 @@ def test_settings_and_environment_have_titles_also_in_the_report(home: Home, lab
         for section in ("Config", "Environment")
     }
     assert ">Batch size" in shown["Config"] and ">batch_size" not in shown["Config"]
-    assert all(f">{title}<" in shown["Environment"] for title in ("Memory (GB)", "Git commit", "CPU", "bash 0.5755"))
+    assert all(
+        f">{title}<" in shown["Environment"] for title in ("Memory (GB)", "Parallab commit", "CPU", "bash 0.58 cores")
+    )
     assert shown["Config"].count("not used with model mnist_net") == 3, "settings of sparse samples"
     page = run_report(lab["finished"], "Ada").decode()
     assert "Memory (GB)" in page and ">Batch size<" in page and ">batch_size<" in page and ">Hogwild!<" in page
