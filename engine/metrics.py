@@ -1,5 +1,6 @@
 """Every metric by name: label, unit and which direction is better. Torch-free."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
@@ -67,6 +68,11 @@ class Metric:
     def says(self, text: str) -> "Metric":
         """Return it with that help, which is longer than the line."""
         return replace(self, help=text)
+
+    @property
+    def heading(self) -> str:
+        """Label and unit."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
 
     @property
     def is_rate(self) -> bool:
@@ -265,6 +271,28 @@ def _of_museum(name: str) -> Metric | None:
             if name == sign.metric_of(number):
                 return Metric(name, f"{sign.title}: {number.label}", number.unit, live=False)
     return None
+
+
+@dataclass(frozen=True)
+class MetricSetting:
+    """How a metric of a script's runs is shown."""
+
+    is_shown: bool = True
+    """Whether it has a chart on run pages, and among the default ones of Compare."""
+    unit: str = ""
+    better: Literal["max", "min", ""] = ""
+
+    @classmethod
+    def usual(cls, name: str) -> "MetricSetting":
+        """Return the setting of a metric that nobody has set."""
+        known = metric(name)
+        return cls(unit=known.unit, better=known.better or "")
+
+
+def as_set(name: str, settings: Mapping[str, MetricSetting]) -> Metric:
+    """Return a metric with the unit and direction that a person has set."""
+    found = settings.get(name)
+    return replace(metric(name), unit=found.unit, better=found.better or None) if found else metric(name)
 
 
 PHASES = ("compute", "communicate", "wait", "update", "data", "evaluate", "lock", "other", "serve")

@@ -153,9 +153,7 @@ def _of_default(
     them.
     """
     shown = (
-        [metric_written(name, "last") for name in first_curves(reader, runs)]
-        if view.tab == "curves"
-        else numeric_names(runs)
+        [metric_written(name, "last") for name in first_curves(runs)] if view.tab == "curves" else numeric_names(runs)
     )
     results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked_or_telling(run))}
     if not shown or results == {shown[0]} or all(known_experiment(run.experiment) for run in runs):

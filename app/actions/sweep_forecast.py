@@ -169,7 +169,8 @@ def hours(found: Outlay) -> str:
 def _source(found: Outlay) -> str:
     """Return the basis of the estimates."""
     if found.assumed_s is None:
-        return "Estimated from the total times of similar runs on this machine."
+        work = ", scaled by their work" if found.are_scaled else ""
+        return f"Estimated from the total times of similar runs on this machine{work}."
     others = "each of the others" if found.like else "each"
     basis = {0: "their mean", 1: "the time of the run that differs only in the varied settings"}.get(
         found.near, f"the median of the {found.near:,} runs that differ only in the varied settings"

@@ -3,8 +3,8 @@
 import json
 import math
 import tempfile
-from collections.abc import Collection, Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, HTTPException, Query
 from pydantic import Field
@@ -17,7 +17,7 @@ from app.core.caches import NEVER_STORE
 from app.links.compare import read_names
 from app.run.live_series import live_metrics
 from engine.home import Home
-from engine.metrics import metric
+from engine.metrics import MetricSetting, as_set
 from engine.store import Reader, Stretch
 from engine.store.curve_records import Series
 from engine.store.curves.series import Axis, PointRow, Recording
@@ -105,9 +105,11 @@ def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
                 f"({MOST_POINTS:,} points)."
             )
             raise HTTPException(400, f"{said} Request fewer metrics or points, or use /runs/{run_id}/points for all.")
-        found = reader.curves.series(run_id, names, max_points=asked.max_points, within=asked.stretch)
+        curves = reader.curves.series(run_id, names, max_points=asked.max_points, within=asked.stretch)
         roles = {row.rank: row.role for row in reader.details.ranks(run_id)}
-    return Curves(run_id=run_id, version=run.version, status=run.status, series=[_curve(each, roles) for each in found])
+        settings = reader.recipes.metric_settings(run.script_key)
+    found = [_curve(each, roles, as_set(each.metric, settings).unit) for each in curves]
+    return Curves(run_id=run_id, version=run.version, status=run.status, series=found)
 
 
 @router.get(
@@ -132,15 +134,22 @@ def points(run_id: RunId, asked: Annotated[PointsAsked, Query()]) -> StreamingRe
     """
     home = Home.find()
     with Reader.open(home) as reader:
-        experiment = reader.runs.one(run_id).experiment
+        run = reader.runs.one(run_id)
+        settings = reader.recipes.metric_settings(run.script_key)
         there = [summary.metric for summary in reader.details.summaries(run_id)]
         recordings = reader.points.recordings(run_id, _names(reader, asked.metrics, there))
     rows = _pages(home, recordings)
-    about = (run_id, experiment)
+    about = _About(run_id, run.experiment, settings)
     if asked.format == "parquet":
         headers = NEVER_STORE | {"content-disposition": f'attachment; filename="run-{run_id}-points.parquet"'}
         return StreamingResponse(_parquet(about, rows), media_type=PARQUET, headers=headers)
     return StreamingResponse(_lines(about, rows), media_type=NDJSON, headers=NEVER_STORE)
+
+
+class _About(NamedTuple):
+    run_id: int
+    experiment: str
+    settings: Mapping[str, MetricSetting]
 
 
 def _names(reader: Reader, text: str, recorded: Collection[str]) -> list[str]:
@@ -154,7 +163,7 @@ def _names(reader: Reader, text: str, recorded: Collection[str]) -> list[str]:
     return names
 
 
-def _curve(found: Series, roles: dict[int, str]) -> Curve:
+def _curve(found: Series, roles: dict[int, str], unit: str) -> Curve:
     role = "" if found.rank is None else roles.get(found.rank, "")
     columns: dict[str, Any] = {
         "steps": found.steps,
@@ -166,7 +175,7 @@ def _curve(found: Series, roles: dict[int, str]) -> Curve:
         metric=found.metric,
         rank=found.rank,
         role=role,
-        unit=metric(found.metric).unit,
+        unit=unit,
         **columns,
         shown=len(found.ids),
         total=found.total,
@@ -189,14 +198,13 @@ def _pages(home: Home, recordings: list[Recording]) -> Iterator[tuple[Recording,
                 break
 
 
-def _lines(about: tuple[int, str], pages: Iterator[tuple[Recording, list[PointRow]]]) -> Iterator[bytes]:
-    run_id, experiment = about
+def _lines(about: _About, pages: Iterator[tuple[Recording, list[PointRow]]]) -> Iterator[bytes]:
     for recording, page in pages:
         head = {
-            "run_id": run_id,
-            "experiment": experiment,
+            "run_id": about.run_id,
+            "experiment": about.experiment,
             "metric": recording.metric,
-            "unit": metric(recording.metric).unit,
+            "unit": as_set(recording.metric, about.settings).unit,
             "rank": recording.rank,
             "role": recording.role,
         }
@@ -219,7 +227,7 @@ def _number(value: float | None) -> str:
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
-def _parquet(about: tuple[int, str], pages: Iterator[tuple[Recording, list[PointRow]]]) -> Iterator[bytes]:
+def _parquet(about: _About, pages: Iterator[tuple[Recording, list[PointRow]]]) -> Iterator[bytes]:
     """Yield a Parquet file, one row group per page. The file is written to disk first, because its footer holds the
     offsets.
     """
@@ -242,8 +250,8 @@ def _parquet(about: tuple[int, str], pages: Iterator[tuple[Recording, list[Point
     with tempfile.TemporaryFile() as file:
         with parquet.ParquetWriter(file, schema) as writer:
             for recording, page in pages:
-                many = len(page)
-                head = (*about, recording.metric, metric(recording.metric).unit, recording.rank, recording.role)
+                many, unit = len(page), as_set(recording.metric, about.settings).unit
+                head = (about.run_id, about.experiment, recording.metric, unit, recording.rank, recording.role)
                 same = ([value] * many for value in head)
                 own = ([getattr(point, name) for point in page] for name in ("step", "passes", "time_s", "value"))
                 writer.write_table(pa.table(dict(zip(COLUMNS, (*same, *own), strict=True)), schema=schema))

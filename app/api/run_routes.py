@@ -137,6 +137,7 @@ def in_full(reader: Reader, run_id: int) -> RunInFull:
             "disturbance": entry.disturbance,
             "disturbed": entry.disturbed,
             "elapsed_s": entry.elapsed_s,
+            "units": entry.units,
             "not_learned": said_of(entry),
         }
         | same

@@ -185,6 +185,7 @@ class RunEntry(Shape):
             "Last value of each metric; mean over ranks if only ranks recorded it. GET /metric-names has the units."
         )
     )
+    units: dict[str, str] = Field(description="Units of its metrics that people have set for its script.")
     best: Numbers = Field(description="Best value of each metric that has a better direction.")
     mean: Numbers = Field(description="Mean of all values of each metric.")
     not_learned: str = Field(

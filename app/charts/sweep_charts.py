@@ -32,6 +32,7 @@ def chart(
     x_title: str,
     lines: Lines | None = None,
     disturbed: Sequence[DisturbedPoint] = (),
+    unit: str | None = None,
 ) -> tuple[go.Figure, list[int]]:
     """Return the figure, and the palette index of each trace.
 
@@ -39,7 +40,8 @@ def chart(
     of `axis`, by the rest of the key; `disturbed` are the runs that no group has, as crosses. The axis has its
     full range from the first point on, so nothing moves as points arrive.
     """
-    figure, colours, unit = go.Figure(), list[int](), metric(name).unit
+    figure, colours = go.Figure(), list[int]()
+    unit = metric(name).unit if unit is None else unit
     scattered = bool(sweep.draw) and len(sweep.fields) > 1
     by_median = is_by_median(sweep, name)
     if scattered:

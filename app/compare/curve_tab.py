@@ -30,14 +30,13 @@ from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.comparability import depends_on_time, unreliable
 from engine.analysis.result import ranking_metric
-from engine.analysis.run_values import curves_among, metric_names
+from engine.analysis.run_values import curves_among, metric_among, metric_names, setting_among
 from engine.analysis.scaling.targets import choices, time_text, to_goal, usual_target, way
 from engine.home import Home
 from engine.metrics import is_rate, metric
 from engine.registry import experiment_title, known_experiment
 from engine.store import Reader
 from engine.store.records import RunRow
-from engine.store.scripts import as_set
 from engine.store.sweeps.sweeps import SEED
 
 FIRST = 4
@@ -70,7 +69,7 @@ def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
         view = several_of(
             view, "metrics", "Metrics", known, lambda name: metric(name).label, placeholder="Default metrics", width=340
         )
-        usual, shown = usual_axis(reader, found.runs), view.metrics or tuple(first_curves(reader, found.runs))
+        usual, shown = usual_axis(reader, found.runs), view.metrics or tuple(first_curves(found.runs))
         offered = list(dict.fromkeys([usual, *axes_of(reader, found.runs, shown, known)]))
         if view.x in {*AXES, BYTES, *map(axis_of, known)}:  # of a link: the charts say which run lacks it
             offered = list(dict.fromkeys([*offered, view.x]))
@@ -155,7 +154,7 @@ def _other_metrics(found: Compared, view: CompareView, names: Sequence[str]) -> 
 def _drawn(reader: Reader, found: Compared, view: CompareView, name: str) -> _Chart:
     """Return a metric as drawn, with the logarithmic axes that it can have."""
     chart = _grouped(reader, found, view, name) if found.groups else _single(reader, found, view, name)
-    unit = as_set(name, reader.recipes.common_settings(found.runs)).unit
+    unit = metric_among(name, found.runs).unit
     return replace(chart, log="".join(letter for letter in view.log if chart.picture.is_positive(letter)), unit=unit)
 
 
@@ -180,13 +179,13 @@ def curve_names(runs: Sequence[RunRow]) -> list[str]:
     return sorted(known, key=lambda name: (name != chosen, name not in drawn, -sum(name in run.last for run in runs)))
 
 
-def first_curves(reader: Reader, runs: Sequence[RunRow]) -> list[str]:
+def first_curves(runs: Sequence[RunRow]) -> list[str]:
     """Return the metrics of the charts if none is selected: none that was switched off, and of other programs no rates,
     if they have others.
     """
-    known, settings = curve_names(runs), reader.recipes.common_settings(runs)
+    known = curve_names(runs)
     are_ours = any(known_experiment(run.experiment) for run in runs)
-    shown = [name for name in known if name not in settings or settings[name].is_shown] or known
+    shown = [name for name in known if (setting := setting_among(name, runs)) is None or setting.is_shown] or known
     return ([name for name in shown if are_ours or not is_rate(name)] or shown)[:FIRST]
 
 

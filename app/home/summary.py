@@ -20,7 +20,6 @@ from app.ui.run_state import place_in_words, time_left, waiting
 from app.ui.widgets import runner_trouble, title_of
 from engine.experiment import HEADLINE
 from engine.home import Home
-from engine.metrics import metric
 from engine.queue.forecast import Wait, outlook, start_in_words
 from engine.registry import known_experiment
 from engine.store import Reader
@@ -228,7 +227,7 @@ def _running_entry(reader: Reader, run: RunRow) -> Markup:
         words.append(sweep_link(f"part of sweep {run.sweep_id}", run.sweep_id))
     called = run_link(f"{run.id}: {title_of(run)}", run.id)
     name, values = main_curve(reader, run)
-    known = metric(name)
+    known = run.metric(name)
     label = f"{known.label} of run {run.id}"
     beside = (
         " ".join(filter(None, (known.label, number(run.last.get(name), unit=known.unit), known.unit))) if name else ""

@@ -57,7 +57,7 @@ def save_form(command: Command, values: Mapping[str, Any], recipe: str = "") -> 
         name = st.text_input("Name", value=recipe or Path(command.name).stem, key=f"own.recipe.{command.name}")
         description = st.text_area("Description", key="own.recipe.description", height=70, max_chars=2_000)
         with reading() as reader:
-            result, usual = reader.recipes.ranking_of(recipe or command.name)
+            result, usual = reader.recipes.ranking_of(command.identity(recipe or command.name))
         if command.result:
             result, usual = command.result, command.better
         ranked, direction = st.columns(2)

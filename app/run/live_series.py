@@ -12,12 +12,11 @@ from app.charts.plotly_figures import range_mode
 from engine.analysis.run_values import telling
 from engine.errors import EngineError
 from engine.home import Home
-from engine.metrics import Metric, metric
+from engine.metrics import Metric, MetricSetting, as_set, metric
 from engine.registry import definition, known_experiment
 from engine.store import Reader, Stretch
 from engine.store.curve_records import Band, Series
 from engine.store.records import Run, Summary
-from engine.store.scripts import MetricSetting, as_set
 
 FIRST_POINTS = 1_000
 """Maximum number of points per curve in the first answer; longer curves are down-sampled."""
@@ -42,7 +41,7 @@ def answer(
         run = reader.runs.one(run_id)
         summaries = reader.details.summaries(run_id)
         single = single_values(run, summaries)
-        settings = reader.recipes.metric_settings(run.experiment) if run.command else {}
+        settings = reader.recipes.metric_settings(run.script_key)
         names = list(metrics) or live_metrics([summary.metric for summary in summaries], single, settings)
         shown = {name for name in names if metrics or is_shown(name, settings)}
         ranked_by = "" if known_experiment(run.experiment) else reader.runs.entry(run_id).ranked_by

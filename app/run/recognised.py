@@ -11,22 +11,23 @@ import streamlit as st
 from app.ui import current_user
 from app.ui.html import as_text
 from app.ui.store_access import command as store_command
+from engine.metrics import DIRECTIONS, MetricSetting
 from engine.store import Reader, Store
 from engine.store.records import Run, RunRow
-from engine.store.scripts import UNIT_LENGTH, MetricSetting
+from engine.store.scripts import UNIT_LENGTH
 
 MOST = 20
 """Rows that are shown; a search finds the others."""
-WIDTHS = (3, 1.4, 4, 1, 1.1, 1.3, 1.6)
+WIDTHS = (3, 1.4, 3.4, 1, 1.1, 1.3, 2.2)
 HEADINGS = ("Name", "Source", "Example", "Count", "Shown", "Unit", "Better")
 SOURCES = {"parallab_log": "logged"}
 """Sources that the page names otherwise."""
-DIRECTIONS: Mapping[str, str] = {"max": "higher", "min": "lower", "": "none"}
+BETTER: Mapping[str, str] = {**DIRECTIONS, "": "neither is better"}
 
 
 def revision(run: Run, reader: Reader) -> int:
     """Return a number that changes with the settings of the script's metrics; 0 without any."""
-    found = reader.recipes.metric_settings(run.experiment) if run.command else {}
+    found = reader.recipes.metric_settings(run.script_key)
     return crc32(repr(sorted(found.items(), key=lambda each: each[0])).encode()) if found else 0
 
 
@@ -38,14 +39,14 @@ def recognised(run: Run, reader: Reader) -> None:
     with st.expander(f"Recognised numbers ({len(noted)})", key="recognised", on_change="rerun", type="compact") as fold:
         if not fold.open:
             return
-        st.caption(as_text(f"Settings are those of all runs of {run.experiment}. Hidden metrics keep their values."))
+        st.caption(as_text(f"Settings are those of all runs of {run.script_key}. Hidden metrics keep their values."))
         names = list(noted)
         if len(names) > MOST:
             text = st.text_input("Search", key="recognised-search", width=240).strip().lower()
             names = [name for name in names if text in name.lower()]
             if len(names) > MOST:
                 st.caption(f"The first {MOST} of {len(names):,}.")
-        entry, settings = reader.runs.entry(run.id), reader.recipes.metric_settings(run.experiment)
+        entry, settings = reader.runs.entry(run.id), reader.recipes.metric_settings(run.script_key)
         recorded = {each.metric for each in reader.details.summaries(run.id)}
         for column, heading in zip(st.columns(WIDTHS), HEADINGS, strict=True):
             column.caption(heading)
@@ -84,10 +85,10 @@ def _row(run: Run, name: str, known: Mapping[str, Any], before: MetricSetting | 
         label_visibility="collapsed",
         **allowed,
     )
-    offered = [each for each in DIRECTIONS if each or name != entry.ranked_by]
+    offered = [each for each in BETTER if each or name != entry.ranked_by]
     better = columns[6].selectbox(
         *(f"Better values of {as_text(name)}", offered, offered.index(before.better)),
-        format_func=lambda each: DIRECTIONS[each],
+        format_func=BETTER.__getitem__,
         key=f"better-{key}",
         label_visibility="collapsed",
         **allowed,

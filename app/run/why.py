@@ -8,7 +8,6 @@ from app.ui.html import number
 from engine.analysis.pipeline import ideal_bubble
 from engine.analysis.result import not_learned, ranked
 from engine.analysis.scaling.scaling_data import kind_of
-from engine.metrics import metric
 from engine.registry import known_experiment
 from engine.store.records import RankRow, Run, RunRow, Summary
 
@@ -211,7 +210,7 @@ def summary_sentence(
     result = ranked(entry)
     if result is None:
         return ""
-    known = metric(result.result.metric)
+    known = result.metric
     value = " ".join(filter(None, (known.label, number(result.value, unit=known.unit), known.unit)))
     took = (
         f" in {duration(run.execution_time_s)}" if run.execution_time_s is not None else " so far" if run.active else ""

@@ -4,18 +4,19 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from engine.access.quotas import disturbed_above
 from engine.analysis.comparability import depends_on_time
-from engine.analysis.run_values import setting_title, telling
+from engine.analysis.run_values import metric_among, setting_title, telling
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
 from engine.filter.tree import metric_quoted, metric_written, setting_quoted
-from engine.metrics import EPISODES, LAST_EPISODES, metric
+from engine.metrics import EPISODES, LAST_EPISODES, Metric, metric
 from engine.registry import is_setting, known_experiment
 from engine.store import Reader
+from engine.store.records import RunRow
 from engine.store.runs.details import Text
 
 NUMBERS = ("duration", "startup", "ranks", "cores", "gpus")
@@ -41,6 +42,13 @@ class Column:
     written: str
     field: Field
     step: int | None = None
+    shown: Metric | None = None
+    """Its metric with the unit that people have set for the runs in the table; None without one."""
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that it is of."""
+        return self.shown or metric(self.field.name)
 
     @property
     def is_setting(self) -> bool:
@@ -62,7 +70,7 @@ class Column:
     def unit(self) -> str:
         """The unit of its numbers; empty without one."""
         if self.field.source == "metric":
-            return "" if self.field.of == "count" else metric(self.field.name).unit
+            return "" if self.field.of == "count" else self.metric.unit
         return "s" if self.field.kind == "seconds" and not self.is_setting else ""
 
     @property
@@ -73,7 +81,7 @@ class Column:
                 return setting_title(self.field.name)
             name = LABELS.get(self.field.name, self.field.name.capitalize())
             return f"{name} (s)" if self.field.kind == "seconds" else name
-        known = metric(self.field.name)
+        known = self.metric
         unit = f" ({known.unit})" if known.unit else ""
         is_whole = (known.is_rate and self.field.of != "count") or (known.so_far and self.field.of == "last")
         if is_whole and self.step is None:
@@ -121,6 +129,14 @@ def read_columns(texts: Sequence[str], reader: Reader) -> tuple[list[Column], li
         except FilterError as error:
             sentences.append(f"Column {text[:60]} was ignored. {error}")
     return columns, sentences
+
+
+def with_units(columns: Sequence[Column], runs: Sequence[RunRow]) -> list[Column]:
+    """Return the columns with the units that people have set for metrics of these runs."""
+    return [
+        replace(column, shown=metric_among(column.field.name, runs)) if column.field.source == "metric" else column
+        for column in columns
+    ]
 
 
 def parameters(settings: Iterable[str]) -> list[str]:

@@ -271,7 +271,7 @@ def _in_points(column: Column) -> str:
 
 
 def _is_percentage(column: Column) -> bool:
-    return column.field.source == "metric" and metric(column.field.name).unit == "%" and column.field.of != "count"
+    return column.field.source == "metric" and column.metric.unit == "%" and column.field.of != "count"
 
 
 def _result_heading(results: Collection[Result]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from app.links.launch import clone_query
 from app.report import page_capture
 from app.report.document import of_frame
 from app.runs import frame, grid, query, rows
-from app.runs.columns import disturbed, measured, texts
+from app.runs.columns import disturbed, measured, texts, with_units
 from app.runs.import_dialog import import_button
 from app.runs.query import RunsView
 from app.runs.rows import TableRow
@@ -104,11 +104,12 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
         st.warning(problem)
     shown = on_top(tops, found.rows)
     values = _values(reader, view, shown, tops)
-    cells = frame.cells_of(shown, view.columns, **values)
+    columns = with_units(view.columns, _runs_of(reader, shown))
+    cells = frame.cells_of(shown, columns, **values)
     data = grid.grid_of(
         shown,
         cells,
-        view.columns,
+        columns,
         _facts(reader, shown, waits),
         sort=(view.order.field.written, view.order.descending) if view.order else None,
         view=here(""),
@@ -156,8 +157,17 @@ def _whole(view: RunsView) -> Table:
         )
         tops, _ = baselines(reader, view, found)
         shown = on_top(tops, found)
-        made = frame.table(shown, view.columns, **_values(reader, view, shown, tops))
-        return of_frame(made.rename(columns=frame.headings(view.columns)))
+        columns = with_units(view.columns, _runs_of(reader, shown))
+        made = frame.table(shown, columns, **_values(reader, view, shown, tops))
+        return of_frame(made.rename(columns=frame.headings(columns)))
+
+
+def _runs_of(reader: Reader, shown: Sequence[TableRow]) -> list[RunRow]:
+    """Return a run of each row."""
+    return [
+        *(row.run for row in shown if row.run),
+        *reader.runs.some([row.run_ids[-1] for row in shown if not row.run and row.run_ids]),
+    ]
 
 
 def _values(reader: Reader, view: RunsView, shown: Sequence[TableRow], tops: Mapping[str, TableRow]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from app.ui.html import as_text, cell_link, nowrap, number, table
 from app.ui.run_state import STATUS_SIGNS, cause_of, outcome
 from engine.analysis.comparability import in_words, left_out
 from engine.analysis.result import ends_in_words
-from engine.analysis.run_values import cell_of, fields_in_words, label, lower_title, newest, tries
+from engine.analysis.run_values import cell_of, fields_in_words, label, lower_title, metric_among, newest, tries
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group
 from engine.config_values import value_in_words
@@ -126,10 +126,16 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
     asked = metric_asked(sweep, runs)
     choices = metric_choices(runs, asked)
     default = default_metric(choices, compares, asked)
-    by_label = {_label(choice): choice for choice in choices}
+    by_label = {metric(choice).heading: choice for choice in choices}
     if written := by_label.get(st.query_params.get("number", "")):
         st.query_params["number"] = written  # links of earlier versions have the label
-    name = st.selectbox("Metric", choices, format_func=_label, width=320, **addresses.kept("number", default, choices))
+    name = st.selectbox(
+        "Metric",
+        choices,
+        format_func=lambda choice: metric_among(choice, runs).heading,
+        width=320,
+        **addresses.kept("number", default, choices),
+    )
     page_capture.others(lambda: _other_metrics(sweep, runs, [one for one in choices if one != name], with_disturbed))
     drawn = _drawn(sweep, runs, name, reader, with_disturbed=with_disturbed)
     if drawn is None:
@@ -147,7 +153,7 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
     by_rank = name in _rank_metrics(sweep)
     titles = {field: label(field) for field in sweep.fields} | {RANK: "Rank"}
     headings = [titles.get(column, column) for column in drawn.rows.columns]
-    st.html(_table(drawn.rows, headings, name, len(sweep.fields) + by_rank))
+    st.html(_table(drawn.rows, headings, name, len(sweep.fields) + by_rank, metric_among(name, runs).unit))
     page_capture.table(metric(name).label, drawn.rows, heading=lambda column: titles.get(column, column))
 
 
@@ -186,7 +192,7 @@ def _drawn(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader, *, w
     if not groups and not crosses:
         return None
     lines, lacking = references(sweep, runs, name, reader)
-    picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines, crosses)
+    picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines, crosses, metric_among(name, every).unit)
     basis = (
         "the highest value in a run, per rank"
         if by_rank
@@ -212,7 +218,7 @@ def _captions(
     elif any(len(group.values) > 1 for group in groups):
         said.append(what_is_drawn(groups, by_median=is_by_median(sweep, name)))
     if basis:
-        said.append(f"{_label(name)}: {basis}.")
+        said.append(f"{metric(name).heading}: {basis}.")
     return said + of_lines + ([lacking] if lacking else [])
 
 
@@ -239,7 +245,7 @@ def _unequal_counts(groups: Sequence[Group]) -> str:
     return f" Means are over {counts[0]} to {counts[-1]} runs, so they also differ by their seeds."
 
 
-def _table(found: Table, headings: Sequence[str], name: str, keys: int) -> str:
+def _table(found: Table, headings: Sequence[str], name: str, keys: int, unit: str) -> str:
     """Return the rows as HTML; the first `keys` columns identify them, followed by the number of finished runs and the
     measured values.
     """
@@ -247,7 +253,7 @@ def _table(found: Table, headings: Sequence[str], name: str, keys: int) -> str:
         [
             *(value_in_words(value) for value in row[:keys]),
             f"{row[keys]} of {row[keys + 1]}{f', {row[keys + 2]}' if row[keys + 2] else ''}",
-            *(number(value, unit=metric(name).unit) for value in row[keys + len(COUNTED) :]),
+            *(number(value, unit=unit) for value in row[keys + len(COUNTED) :]),
         ]
         for row in found.rows
     ]
@@ -261,7 +267,7 @@ def _rows(
     """Return a row for each combination with an ended run, with how many of its runs count, how the others ended, and
     the values of the reference lines if there are any.
     """
-    unit = metric(name).unit
+    unit = metric_among(name, runs).unit
     labels = list(dict.fromkeys(line.label for found in lines.values() for line in found))
     by_median = is_by_median(sweep, name)
     spread = ("Median", "Interval from", "Interval to") if by_median else ("Mean", "Lowest", "Highest")
@@ -319,8 +325,3 @@ def _axis_title(sweep: Sweep) -> str:
     known, field = experiment_of(sweep), sweep.fields[0]
     fields = known.config.model_fields if known else {}
     return label_of(field, fields[field]) if field in fields else field
-
-
-def _label(name: str) -> str:
-    known = metric(name)
-    return f"{known.label} ({known.unit})" if known.unit else known.label

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import comb, sqrt
 from statistics import fmean
 from typing import Any, Literal
 
 from engine.analysis.comparability import block_of, depends_on_time
-from engine.analysis.run_values import number, other_task, split, telling
+from engine.analysis.run_values import metric_among, number, other_task, split, telling
 from engine.data.catalogue import DATA_SETS
 from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, WINDOW, Metric, Result, metric
 from engine.registry import known_experiment
@@ -27,22 +27,29 @@ class Ranked:
 
     result: Result
     value: float
+    run: RunRow | None = field(default=None, repr=False, compare=False)
+    """The run that may set the unit of its metric."""
 
     @classmethod
-    def of(cls, name: str, value: float) -> "Ranked":
+    def of(cls, name: str, value: float, run: RunRow | None = None) -> "Ranked":
         """Return the last value of any metric in the form of a result."""
-        return cls(Result(name), value)
+        return cls(Result(name), value, run)
+
+    @property
+    def metric(self) -> Metric:
+        """The metric, with its unit."""
+        return self.run.metric(self.result.metric) if self.run else metric(self.result.metric)
 
     @property
     def words(self) -> str:
         """Metric, value and statistic where there is a choice, such as `test accuracy 96.98 % (last)`."""
         statistic = f" ({self.result.statistic})" if self.result.statistic else ""
-        return f"{metric(self.result.metric).label.lower()} {self.short}{statistic}"
+        return f"{self.metric.label.lower()} {self.short}{statistic}"
 
     @property
     def short(self) -> str:
         """Value and unit, such as `96.98 %`."""
-        return metric_in_words(self.result.metric, self.value)
+        return metric_in_words(self.metric, self.value)
 
     @property
     def plain(self) -> Mapping[str, Any]:
@@ -57,11 +64,11 @@ def ranked(run: RunRow) -> Ranked | None:
     known = known_experiment(run.experiment)
     if known is None:
         chosen = run.last.get(run.ranked_by)
-        return None if chosen is None else Ranked.of(run.ranked_by, chosen)
+        return None if chosen is None else Ranked.of(run.ranked_by, chosen, run)
     result: Result | None = known.result
     while result is not None:
         if (value := (run.mean if result.of == "mean" else run.last).get(result.metric)) is not None:
-            return Ranked(result, value)
+            return Ranked(result, value, run)
         result = result.older
     return None
 
@@ -71,7 +78,7 @@ def ranked_or_telling(run: RunRow) -> Ranked | None:
     if known_experiment(run.experiment) is not None or run.ranked_by in run.last:
         return ranked(run)
     name = next(iter(telling(run.last, run.single)), None)
-    return None if name is None else Ranked.of(name, run.last[name])
+    return None if name is None else Ranked.of(name, run.last[name], run)
 
 
 def ranking_metric(runs: Iterable[RunRow]) -> str:
@@ -99,7 +106,7 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
     metrics = {result.result.metric for _, result in every}
     if len(groups) < 2 or not every or not all(found.values()) or len(tasks) > 1 or len(metrics) > 1:
         return ""
-    known = metric(metrics.pop())
+    known = metric_among(metrics.pop(), [run for run, _ in every])
     is_foreign = all(known_experiment(run.experiment) is None for run, _ in every)
     if (known.better != "max" and not is_foreign) or depends_on_time(known.name):
         return ""
@@ -124,14 +131,14 @@ def best_so_far(groups: Mapping[str, Sequence[RunRow]]) -> str:
     }
     if not results or len({(each.metric, each.of) for each in results}) > 1 or len(tasks) > 1:
         return ""
-    known = metric(results[0].metric)
+    known = metric_among(results[0].metric, [run for own in groups.values() for run in own])
     better = better_values(known.name, (run for runs in groups.values() for run in runs))
     if better is None or depends_on_time(known.name):
         return ""
     means = {name: fmean(each.value for each in own) for name, own in found.items()}
     order = sorted(means, key=means.__getitem__, reverse=better == "max")
     named = [
-        f"{name} ({metric_in_words(known.name, means[name])}, {len(found[name])} "
+        f"{name} ({metric_in_words(known, means[name])}, {len(found[name])} "
         f"{'run' if len(found[name]) == 1 else 'runs'})"
         for name in order
     ]
@@ -206,7 +213,7 @@ def _ordered(
     average = " on average" if sum(map(len, values.values())) > len(values) else ""
     label = _lower(known.label)
     label = label if of in label.split() else f"{of} {label}"
-    near, far = (metric_in_words(known.name, means[name]) for name in (best, worst))
+    near, far = (metric_in_words(known, means[name]) for name in (best, worst))
     if near == far and len(means) > 1:
         return f"The {label} is the same for all: {near}{average}."
     unclear = _unclear(values[best], values[worst], comb(len(means), 2)) if average else ""
@@ -238,9 +245,9 @@ def _unclear(ours: Sequence[tuple[Block, float]], theirs: Sequence[tuple[Block, 
     return " Their runs overlap." if low <= most and least <= high else ""
 
 
-def metric_in_words(name: str, value: float) -> str:
+def metric_in_words(known: Metric, value: float) -> str:
     """Return a value of a metric with its unit, such as `96.98 %`."""
-    unit = metric(name).unit
+    unit = known.unit
     text = f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:{'.2f' if unit == '%' else '.4g'}}"
     return " ".join(filter(None, (text, unit)))
 
@@ -375,7 +382,7 @@ def _chance_of_accuracy(config: Mapping[str, Any]) -> _Chance:
 
 def _judged(found: Ranked, best: float | None, chance: _Chance) -> NotLearned | None:
     """Return that a result is chance, or that it lost more than half of what the best one was above chance."""
-    label = metric(found.result.metric).label.lower()
+    label = found.metric.label.lower()
     is_chance = found.value <= chance.upto
     learned = best is not None and best > chance.upto and best - chance.upto > chance.upto - chance.level
     if learned and best is not None and found.value < (chance.level + best) / 2:

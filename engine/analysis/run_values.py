@@ -14,7 +14,7 @@ from engine.analysis.comparability import depends_on_time
 from engine.config_values import field_title, value_in_words
 from engine.filter.tree import metric_quoted, metric_written
 from engine.launch_options import HERE
-from engine.metrics import METRICS, metric
+from engine.metrics import METRICS, Metric, MetricSetting, as_set, metric
 from engine.registry import experiment_title, is_setting, known_experiment
 from engine.store import Sweep
 from engine.store.records import RunRow
@@ -259,3 +259,14 @@ def newest(sweep: Sweep, runs: Sequence[RunRow]) -> list[RunRow]:
 def to_measure_again(sweep: Sweep, runs: Sequence[RunRow]) -> list[RunRow]:
     """Return the disturbed runs that a sweep repeats if it is measured again."""
     return [run for run in newest(sweep, runs) if run.disturbed and not is_warm_up(sweep, run)]
+
+
+def setting_among(name: str, runs: Iterable[RunRow]) -> MetricSetting | None:
+    """Return how a metric is shown that all runs which recorded it have in common; None if nobody has set it."""
+    own = {run.metric_settings.get(name) for run in runs if name in run.last}
+    return own.pop() if len(own) == 1 else None
+
+
+def metric_among(name: str, runs: Iterable[RunRow]) -> Metric:
+    """Return a metric with the unit and direction that all runs which recorded it have in common."""
+    return as_set(name, {name: found} if (found := setting_among(name, runs)) else {})

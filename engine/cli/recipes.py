@@ -8,6 +8,7 @@ from engine.cli.subject import CommandWords, Pasted
 from engine.config_values import value_in_words
 from engine.errors import ConfigError
 from engine.home import Home
+from engine.metrics import DIRECTIONS
 from engine.script.command import Command, read_command
 from engine.script.enrich import enriched
 from engine.store import Reader, Store
@@ -47,8 +48,9 @@ def show_command(name: str = NAME, version: int | None = option("Version.  [defa
     """Show a recipe with its settings and versions."""
     with Reader.open(Home.find()) as reader:
         found, versions = reader.recipes.one(name, version), reader.recipes.versions(name)
+        result, better = reader.recipes.ranking_of(found.command.identity(name))
     fields = [(each.name, each.type, value_in_words(each.default), each.help) for each in found.command.fields]
-    ranked = found.command.result and f"Ranked by {found.command.result}, {found.command.better} is better."
+    ranked = result and f"Ranked by {result}, {DIRECTIONS[better or 'max']}."
     blocks = [
         f"{found.name}, version {found.version}: {found.title}",
         found.description,

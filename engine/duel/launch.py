@@ -247,11 +247,11 @@ def _seconds(store: Reader, duel: Duel, firsts: Sequence[DuelCell], here: Machin
     history = History(store, socket.gethostname())
     found: list[float | None] = []
     for cell in firsts:
-        asked = demand(cell.config, here)
         if duel.budget.kind == "seconds":
             found.append(duel.budget.amount + START_S)
             continue
-        like = history.estimate(duel.strategies[cell.strategy].experiment, cell.config.model_dump(mode="json"), asked)
+        config, experiment = cell.config.model_dump(mode="json"), duel.strategies[cell.strategy].experiment
+        like = history.estimate(Launch(experiment, config, demand=demand(cell.config, here)))
         found.append(like.median if like else None)
     return found
 

@@ -1,5 +1,5 @@
-"""Run time estimates from similar runs: finished runs on this machine with the same experiment and the same values of
-all settings that affect run time.
+"""Run time estimates from similar runs: finished runs on this machine of the same experiment or script, with the same
+values of all settings that affect run time.
 """
 
 import json
@@ -11,8 +11,9 @@ from typing import Any
 
 from engine.registry import known_experiment
 from engine.script.lengths import length_of
-from engine.store.queue.queue import PastRun
-from engine.store.records import Demand
+from engine.store.launches import Launch
+from engine.store.queue.queue import PastRun, QueuedRun
+from engine.store.records import Run
 from engine.store.runs.rows import left_at_pace
 from engine.store.store import Reader
 
@@ -61,37 +62,42 @@ class Estimate:
         return replace(self, median=median, shortest=shortest, longest=longest, whole_s=whole)
 
 
+Timed = Launch | QueuedRun | Run
+"""What an estimate is of."""
+
+
 class History:
-    """The run times of finished runs on this machine, read from the store once per experiment."""
+    """The run times of finished runs on this machine, read from the store once per experiment or script."""
 
     def __init__(self, store: Reader, host: str, *, scales: bool = False) -> None:
         """With `scales`, a run without similar ones is estimated from runs that differ only in their amount of work."""
         self._store, self._host, self._scales = store, host, scales
-        self._past: dict[str, list[PastRun]] = {}
-        self._found: dict[str, dict[str, list[PastRun]]] = {}
+        self._past: dict[tuple[str, str], list[PastRun]] = {}
+        self._found: dict[tuple[str, str], dict[str, list[PastRun]]] = {}
 
-    def estimate(self, experiment: str, config: Mapping[str, Any], demand: Demand) -> Estimate | None:
+    def estimate(self, run: Timed) -> Estimate | None:
         """Return the estimate from similar runs, None without any."""
-        if experiment not in self._found:
-            self._found[experiment] = by_kind(self._runs(experiment))
-        runs = self._found[experiment].get(kind_of(config, demand.cores, demand.gpus))
+        key = run.experiment, run.script_key
+        if key not in self._found:
+            self._found[key] = by_kind(self._runs(run))
+        runs = self._found[key].get(kind_of(run.config, run.demand.cores, run.demand.gpus))
         if runs or not self._scales:
             return _estimate(runs) if runs else None
-        return self._scaled(experiment, config, demand)
+        return self._scaled(run)
 
-    def _scaled(self, experiment: str, config: Mapping[str, Any], demand: Demand) -> Estimate | None:
+    def _scaled(self, asked: Timed) -> Estimate | None:
         """Return the estimate from runs that differ only in counts such as epochs; None without any.
 
         Start-up and shutdown stay, the execution is scaled by the work. The median is that of the runs with the
         nearest work, the range that of all.
         """
-        known = known_experiment(experiment)
+        config, demand, known = asked.config, asked.demand, known_experiment(asked.experiment)
         counts = known.config.counts(config) if known else length_of(config)
         if not counts or (work := _work(config, counts)) is None:
             return None
         wanted, slots = _without(config, counts), (demand.cores, demand.gpus)
         found: list[tuple[float, PastRun]] = []
-        for run in self._runs(experiment):
+        for run in self._runs(asked):
             own, executed = _work(run.config, counts), run.execution_s
             if own is None or executed is None or (run.cores, run.gpus) != slots:
                 continue
@@ -108,21 +114,20 @@ class History:
         sources = {_counted(run.config, counts): None for _, run in sorted(found, key=lambda each: each[0])}
         return replace(every, median=median_of.median, execution_s=median_of.execution_s, scaled_from=tuple(sources))
 
-    def near(self, experiment: str, config: Mapping[str, Any], demand: Demand, but: Collection[str]) -> Estimate | None:
+    def near(self, asked: Timed, but: Collection[str]) -> Estimate | None:
         """Return the estimate from runs that may also differ in the settings `but` and in their slots; None without.
 
         Runs with and without GPUs are never mixed.
         """
-        wanted, on_gpus = _without(config, but), demand.gpus > 0
-        runs = [
-            run for run in self._runs(experiment) if (run.gpus > 0) == on_gpus and _without(run.config, but) == wanted
-        ]
+        wanted, on_gpus = _without(asked.config, but), asked.demand.gpus > 0
+        runs = [run for run in self._runs(asked) if (run.gpus > 0) == on_gpus and _without(run.config, but) == wanted]
         return _estimate(runs) if runs else None
 
-    def _runs(self, experiment: str) -> list[PastRun]:
-        if experiment not in self._past:
-            self._past[experiment] = self._store.queue.past_runs(experiment, self._host)
-        return self._past[experiment]
+    def _runs(self, asked: Timed) -> list[PastRun]:
+        key = asked.experiment, asked.script_key
+        if key not in self._past:
+            self._past[key] = self._store.queue.past_runs(*key, self._host)
+        return self._past[key]
 
 
 def _estimate(runs: Sequence[PastRun]) -> Estimate:

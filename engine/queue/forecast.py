@@ -10,13 +10,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from engine.access.quotas import NONE, Limits, limits
-from engine.errors import ConfigError
+from engine.errors import ConfigError, counted
 from engine.home import Home
 from engine.queue.backfill import (
     FreeSlots,
     Holder,
     Waiting,
-    counted,
     fits,
     forecast,
     free,
@@ -153,7 +152,7 @@ def to_launch(found: Scene, runs: Iterable[Launch], *, exclusive: bool = False) 
             run.demand.gpus,
             run.terms.priority,
             oversubscribe=run.terms.oversubscribe,
-            takes=within(found.history.estimate(run.experiment, run.config, run.demand), limit_of(found, run)),
+            takes=within(found.history.estimate(run), limit_of(found, run)),
             exclusive=exclusive,
             counts=run.demand.cores,
         )
@@ -225,7 +224,7 @@ def waiting_of(queued: Iterable[QueuedRun], history: History, room: FreeSlots) -
             run.priority,
             run.held_by,
             run.oversubscribe,
-            within(history.estimate(run.experiment, run.config, run.demand), run.max_run_time_s),
+            within(history.estimate(run), run.max_run_time_s),
             run.exclusive,
             counts=run.demand.cores,
         )
@@ -261,7 +260,7 @@ def _ends(run: Run, history: History) -> tuple[float | None, float | None]:
     on_s = run.time_before_s + seconds_since(run.started_at) if run.started_at else 0.0
     held_s = seconds_since(run.claimed_at) if run.claimed_at else 0.0
     limit_s = limit_left_s(run.terms.max_run_time_s, run.begun_at, run.status)
-    return left(held_s, share, on_s, history.estimate(run.experiment, run.config, run.demand), limit_s)
+    return left(held_s, share, on_s, history.estimate(run), limit_s)
 
 
 def _foreseen(queue: Sequence[Waiting], found: Scene) -> tuple[dict[int, str], dict[int, float]]:

@@ -44,6 +44,8 @@ class Outlay:
     """Number of them on hold."""
     cut: int = 0
     """Number of queued ones that their time limit is expected to end before their work is done."""
+    are_scaled: bool = False
+    """Whether some are estimated from runs with another amount of work."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,12 @@ def before_launch(
     host: str = "",
 ) -> Outlay:
     """Return the estimates of the runs of a sweep if launched now; `varied` are the fields in which they differ."""
-    found = scene(store, home, here or machine(), gpus, host, AHEAD)
+    found = scene(store, home, here or machine(), gpus, host, AHEAD, scales=True)
     new = to_launch(found, runs, exclusive=exclusive)
     part = _Part({each.id: run.demand for each, run in zip(new, runs, strict=True)}, new)
     near = None
     if first := next(iter(runs), None):
-        like = found.history.near(first.experiment, first.config, first.demand, varied)
+        like = found.history.near(first, varied)
         near = within(like, limit_of(found, first))
     return _outlay(part, near, replace(found, waiting=with_new(found.waiting, new)))
 
@@ -88,7 +90,7 @@ def what_is_left(
     host: str = "",
 ) -> Outlay:
     """Return the estimates of a sweep's remaining runs; of a paused one as if resumed now."""
-    found = scene(store, home, here or machine(), gpus, host, AHEAD)
+    found = scene(store, home, here or machine(), gpus, host, AHEAD, scales=True)
     pause = f"the pause of sweep {sweep_id}"
     found = replace(
         found, waiting=[replace(run, held_by=None) if run.held_by == pause else run for run in found.waiting]
@@ -104,7 +106,7 @@ def what_is_left(
     if one is None:
         return _outlay(part, None, found)
     limit_s = one.terms.max_run_time_s if isinstance(one, Run) else one.max_run_time_s
-    near = within(found.history.near(one.experiment, one.config, one.demand, varied), limit_s)
+    near = within(found.history.near(one, varied), limit_s)
     return _outlay(part, near, found)
 
 
@@ -134,6 +136,7 @@ def _outlay(part: _Part, near: Estimate | None, found: Scene) -> Outlay:
         _last_end(free, on.values(), forecast(queue, holders, found.room)),
         len(waiting) - len(free),
         sum(run.takes is not None and run.takes.whole_s is not None for run in waiting.values()),
+        any(run.takes is not None and run.takes.scaled_from for run in part.waiting),
     )
 
 

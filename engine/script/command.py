@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from os.path import normpath
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, Self
 
@@ -111,6 +112,15 @@ class Command:
             if each.name == name:
                 return each
         raise UnknownName("setting", name, [each.name for each in self.fields])
+
+    def identity(self, experiment: str) -> str:
+        """Return what identifies its script among all of the lab for runs of that name: the name of the recipe, which
+        differs from its script's, or the path of the script.
+        """
+        if experiment != self.name:
+            return experiment
+        path = normpath(Path(self.folder, self.script or self.name))
+        return path if "/" in path else f"./{path}"
 
     def defaults(self) -> dict[str, Any]:
         """Return the value of each field as pasted, or as the script has it."""

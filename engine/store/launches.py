@@ -41,6 +41,11 @@ class Launch:
     command: "Command | None" = None
     """The command to run, with the config as the values of its fields; None for an experiment of Parallab."""
 
+    @property
+    def script_key(self) -> str:
+        """What identifies its script (`Command.identity`); empty without a command."""
+        return self.command.identity(self.experiment) if self.command else ""
+
     @classmethod
     def again(cls, run: Run, owner: str, *, resumes: bool = False) -> "Launch":
         """Return the launch of a run that continues another one if it `resumes`, otherwise repeats it."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from engine.access.quotas import DISTURBED_ABOVE_PERCENT
 from engine.launch_options import USUAL, LaunchOptions
+from engine.metrics import Metric, MetricSetting, as_set
 from engine.recorder import Point, Span
 from engine.seeding import SEEDING
 from engine.store.timestamps import seconds_since
@@ -137,12 +138,25 @@ class RunRow:
     """The part of its work, 0 to 1, that it will have done when its time limit ends it; None if its end comes first."""
     command_id: int | None = None
     """The command that it runs; None for an experiment of Parallab, and for imported runs of other programs."""
+    script_key: str = ""
+    """What identifies the script of its command (`Command.identity`); empty without a command."""
     ranked_by: str = ""
     """The metric that ranks the runs of its command; empty until a person chooses one, and without a command."""
     better: Literal["", "max", "min"] = ""
     """Which values of `ranked_by` are better."""
+    metric_settings: Mapping[str, MetricSetting] = field(default_factory=dict)
+    """How metrics of its script are shown, where a person has set it."""
     disturbed_above: float = DISTURBED_ABOVE_PERCENT / 100
     """The lab's threshold of `disturbance` when this was read (engine/access/quotas.py)."""
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Units that a person has set for metrics of its script."""
+        return {name: each.unit for name, each in self.metric_settings.items() if each.unit}
+
+    def metric(self, name: str) -> Metric:
+        """Return a metric, with the unit and direction that a person has set for its script."""
+        return as_set(name, self.metric_settings)
 
     @property
     def elapsed_s(self) -> float | None:
@@ -274,6 +288,11 @@ class Run:
     def elapsed_s(self) -> float | None:
         """As `RunRow.elapsed_s`."""
         return _elapsed_s(self)
+
+    @property
+    def script_key(self) -> str:
+        """What identifies its script (`Command.identity`); empty without a command."""
+        return self.command.identity(self.experiment) if self.command else ""
 
     @property
     def active(self) -> bool:

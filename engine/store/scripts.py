@@ -4,26 +4,29 @@ in versions.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal
 
 from engine.access.confusables import visible
 from engine.errors import ConfigError, NoSuchRun, UnknownName
-from engine.metrics import Metric, metric
+from engine.metrics import MetricSetting
 from engine.registry import EXPERIMENTS, is_registered
 from engine.script.command import Command, Rendered
 from engine.store.access.authorization import Authorization, command
 from engine.store.connection import Connection, Row, WriteConnection
-from engine.store.records import RunRow
 from engine.store.timestamps import now
 
 
 def command_of(table: str) -> str:
     """Return the columns of a query that `as_command` reads, for rows of `runs` or `sweeps`."""
     return f"(SELECT spec FROM commands WHERE commands.id = {table}.command_id) AS command_spec"
+
+
+SCRIPT = "coalesce((SELECT script FROM commands WHERE commands.id = runs.command_id), '')"
+"""Expression in a query of runs: what identifies the script of each (`Command.identity`), empty without a command."""
 
 
 def as_command(row: Row) -> Command | None:
@@ -41,25 +44,26 @@ def rendered(command: Command, config: Mapping[str, Any]) -> Rendered:
     return command.rendered({each.name: config[each.name] for each in command.fields if each.name in config})
 
 
-_LAST_RANKED = (
-    "SELECT result, better FROM commands WHERE id = "
-    "(SELECT max(command_id) FROM runs WHERE experiment = ? AND command_id IS NOT NULL)"
-)
-"""The ranking metric of the last command of a script's name: once chosen, it holds for later ones."""
+_LAST_RANKED = "SELECT result, better FROM commands WHERE script = ? ORDER BY id DESC LIMIT 1"
+"""The ranking metric of the last command of a script: once chosen, it holds for later ones."""
 
 
-def keep_command(db: WriteConnection, command: Command | None) -> int | None:
-    """Store a command, within a change, unless it is there, and return its number; None for none."""
+def keep_command(db: WriteConnection, command: Command | None, experiment: str) -> int | None:
+    """Store a command of runs of this name, within a change, unless it is there, and return its number; None for none.
+
+    The first one of a recipe takes over the ranking metric of its script.
+    """
     if command is None:
         return None
-    spec = json.dumps(command.plain(), sort_keys=True)
-    digest = sha256(spec.encode()).hexdigest()
+    spec, script = json.dumps(command.plain(), sort_keys=True), command.identity(experiment)
+    digest = sha256(f"{script}\n{spec}".encode()).hexdigest()
     if found := db.row("SELECT id FROM commands WHERE digest = ?", [digest]):
         return int(found["id"])
     ranked = {"result": command.result, "better": command.better}
-    if not command.result and (before := db.row(_LAST_RANKED, [command.name])):
-        ranked = {name: before[name] for name in ranked}
-    return db.insert("commands", {"digest": digest, "spec": spec, **ranked, "created_at": now()})
+    if not command.result:
+        before = db.row(_LAST_RANKED, [script]) or db.row(_LAST_RANKED, [command.identity(command.name)])
+        ranked = {name: before[name] for name in ranked} if before else ranked
+    return db.insert("commands", {"script": script, "digest": digest, "spec": spec, **ranked, "created_at": now()})
 
 
 # ---- Recipes: commands that the lab keeps under a name, with their ranking metric ----------------------------------
@@ -93,26 +97,15 @@ class Recipe:
 UNIT_LENGTH = 20
 
 
-@dataclass(frozen=True)
-class MetricSetting:
-    """How a metric of a script's runs is shown."""
-
-    is_shown: bool = True
-    """Whether it has a chart on run pages, and among the default ones of Compare."""
-    unit: str = ""
-    better: Literal["max", "min", ""] = ""
-
-    @classmethod
-    def usual(cls, name: str) -> "MetricSetting":
-        """Return the setting of a metric that nobody has set."""
-        known = metric(name)
-        return cls(unit=known.unit, better=known.better or "")
-
-
-def as_set(name: str, settings: Mapping[str, MetricSetting]) -> Metric:
-    """Return a metric with the unit and direction that a person has set."""
-    found = settings.get(name)
-    return replace(metric(name), unit=found.unit, better=found.better or None) if found else metric(name)
+def settings_of(db: Connection, scripts: Collection[str]) -> dict[str, dict[str, MetricSetting]]:
+    """Return the settings of metrics that people have set for scripts (`Command.identity`), by script and metric."""
+    found: dict[str, dict[str, MetricSetting]] = {}
+    if named := [script for script in scripts if script]:
+        columns = "script, name, is_shown, unit, better"
+        sql = f"SELECT {columns} FROM script_metrics WHERE script IN (SELECT value FROM json_each(?))"
+        for script, name, *values in db.rows(sql, [json.dumps(named)]):
+            found.setdefault(script, {})[name] = MetricSetting(bool(values[0]), *values[1:])
+    return found
 
 
 class RecipeReader:
@@ -154,11 +147,11 @@ class RecipeReader:
         row = self.db.row(sql, [name, command_id])
         return row["version"] if row else None
 
-    def ranking_of(self, name: str) -> tuple[str, Literal["max", "min", ""]]:
-        """Return the metric chosen to rank the runs of a script or recipe, and which of its values are better; empty
-        texts without one.
+    def ranking_of(self, script: str) -> tuple[str, Literal["max", "min", ""]]:
+        """Return the metric chosen to rank the runs of a script (`Command.identity`), and which of its values are
+        better; empty texts without one.
         """
-        row = self.db.row(_LAST_RANKED, [name])
+        row = self.db.row(_LAST_RANKED, [script])
         return (row["result"], row["better"]) if row else ("", "")
 
     def names(self) -> list[str]:
@@ -173,25 +166,11 @@ class RecipeReader:
         row = self.db.row(sql, [owner])
         return as_command(row) if row else None
 
-    def metric_settings(self, experiment: str) -> dict[str, MetricSetting]:
-        """Return the settings of metrics that a person has set for a script or recipe, by metric."""
-        sql = "SELECT name, is_shown, unit, better FROM script_metrics WHERE experiment = ?"
-        return {
-            row["name"]: MetricSetting(bool(row["is_shown"]), row["unit"], row["better"])
-            for row in self.db.rows(sql, [experiment])
-        }
-
-    def common_settings(self, runs: Iterable[RunRow]) -> dict[str, MetricSetting]:
-        """Return the settings of metrics that all runs which recorded them have in common, by metric."""
-        runs = list(runs)
-        scripts = {run.experiment for run in runs if run.command_id is not None}
-        settings = {name: self.metric_settings(name) for name in scripts}
-        found = dict[str, MetricSetting]()
-        for name in {name for each in settings.values() for name in each}:
-            own = {settings.get(run.experiment, {}).get(name) for run in runs if name in run.last}
-            if len(own) == 1 and (one := own.pop()):
-                found[name] = one
-        return found
+    def metric_settings(self, script: str) -> dict[str, MetricSetting]:
+        """Return the settings of metrics that a person has set for a script (`Command.identity`), by metric; none for
+        an empty text.
+        """
+        return settings_of(self.db, [script]).get(script, {})
 
     def _found(self, where: str, values: list[object]) -> list[Recipe]:
         same = ("name", "version", "title", "description", "created_at", "created_by", "hidden_by", "command_id")
@@ -199,9 +178,6 @@ class RecipeReader:
         return [
             Recipe(**{name: row[name] for name in same}, command=found) for row in rows if (found := as_command(row))
         ]
-
-
-_OF_SCRIPT = "SELECT command_id FROM runs WHERE experiment = ? AND command_id IS NOT NULL"
 
 
 class RecipeCommands:
@@ -228,7 +204,7 @@ class RecipeCommands:
             version = self.db.number("SELECT coalesce(max(version), 0) + 1 FROM recipes WHERE name = ?", [name])
             self.db.connection.execute("UPDATE recipes SET hidden_by = NULL WHERE name = ?", [name])
             told = {"name": name, "version": version, "title": title, "description": description}
-            made = {"command_id": keep_command(self.db, command), "created_at": now(), "created_by": str(by)}
+            made = {"command_id": keep_command(self.db, command, name), "created_at": now(), "created_by": str(by)}
             self.db.insert("recipes", told | made)
         return version
 
@@ -247,9 +223,8 @@ class RecipeCommands:
         """
         with self.db.change() as connection:
             script = self._script_of(run_id, metric)
-            sql = f"UPDATE commands SET result = ?, better = ? WHERE id IN ({_OF_SCRIPT})"
-            connection.execute(sql, [metric, better, script])
-            sql = "UPDATE script_metrics SET better = ? WHERE experiment = ? AND name = ?"
+            connection.execute("UPDATE commands SET result = ?, better = ? WHERE script = ?", [metric, better, script])
+            sql = "UPDATE script_metrics SET better = ? WHERE script = ? AND name = ?"
             connection.execute(sql, [better, script, metric])
 
     @command("set metric", "run")
@@ -267,26 +242,27 @@ class RecipeCommands:
             raise ConfigError.of("unit", f"unit must have at most {UNIT_LENGTH} characters; got {len(unit):,}.")
         with self.db.change() as connection:
             script = self._script_of(run_id, metric)
-            ranks = f"commands WHERE result = ? AND id IN ({_OF_SCRIPT})"
-            if not better and self.db.row(f"SELECT 1 FROM {ranks}", [metric, script]):
+            if not better and self.db.exists(
+                "SELECT 1 FROM commands WHERE result = ? AND script = ?", [metric, script]
+            ):
                 rule = f"better must be max or min for {metric}, which ranks the runs of {script}; got none."
                 raise ConfigError.of("better", f"{rule} Rank by another metric first.")
-            told = {"experiment": script, "name": metric, "is_shown": is_shown, "unit": unit, "better": better}
+            told = {"script": script, "name": metric, "is_shown": is_shown, "unit": unit, "better": better}
             self.db.insert("script_metrics", told, "REPLACE")
-            sql = f"UPDATE commands SET better = ? WHERE result = ? AND id IN ({_OF_SCRIPT})"
+            sql = "UPDATE commands SET better = ? WHERE result = ? AND script = ?"
             connection.execute(sql, [better, metric, script])
 
     def _script_of(self, run_id: int, metric: str) -> str:
-        """Return the name of a run's script or recipe, for a metric that the run has recorded."""
-        run = self.db.row("SELECT experiment, command_id FROM runs WHERE id = ?", [run_id])
+        """Return what identifies a run's script, for a metric that the run has recorded."""
+        run = self.db.row(f"SELECT experiment, {SCRIPT} AS script FROM runs WHERE id = ?", [run_id])
         if run is None:
             raise NoSuchRun(f"Run {run_id} doesn't exist.")
-        if run["command_id"] is None:
+        if not run["script"]:
             raise ConfigError.of("run", f"Run {run_id} is of the experiment {run['experiment']}, which has its own.")
         names = self.db.column("SELECT DISTINCT name FROM metrics WHERE run_id = ? ORDER BY name", [run_id])
         if metric not in names:
             raise UnknownName("metric", metric, names, field="metric")
-        return str(run["experiment"])
+        return str(run["script"])
 
 
 def checked_recipe(name: str) -> str:

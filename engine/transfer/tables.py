@@ -15,10 +15,10 @@ from typing import IO, Any
 
 from engine.analysis.differences import flattened
 from engine.analysis.result import ranked_or_telling
-from engine.analysis.run_values import EXECUTION, STARTUP, metric_names, ways
+from engine.analysis.run_values import EXECUTION, STARTUP, metric_among, metric_names, ways
 from engine.analysis.total_work import work_of
 from engine.errors import OutputFailed
-from engine.metrics import metric
+from engine.metrics import as_set
 from engine.store import Reader, Surroundings
 from engine.store.curve_records import Series
 from engine.store.records import RunRow
@@ -218,7 +218,8 @@ def runs_table(reader: Reader, runs: Sequence[RunRow], about: Mapping[int, Cells
     around = reader.studies.surroundings([run.id for run in runs])
     facts = [{**_facts(run, around.get(run.id)), **about.get(run.id, {})} for run in runs]
     settings = [flattened(_settings(reader, run)) for run in runs]
-    metrics = [_metrics(run, metric_names(runs)) for run in runs]
+    units = {name: metric_among(name, runs).unit for name in metric_names(runs)}
+    metrics = [_metrics(run, units) for run in runs]
     columns, rows = list[str](), [list[Any]() for _ in runs]
     for part in (facts, settings, metrics):  # each apart: a setting may have the name of a fact
         names = dict.fromkeys(name for cells in part for name in cells)
@@ -235,14 +236,15 @@ def points_table(reader: Reader, run_ids: Sequence[int], metrics: Sequence[str] 
 
 def point_rows(reader: Reader, run_id: int, metrics: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the points of a run; points of the whole run have no rank and an empty role."""
-    experiment = reader.runs.one(run_id).experiment
+    run = reader.runs.one(run_id)
+    settings = reader.recipes.metric_settings(run.script_key)
     roles = {rank.rank: rank.role for rank in reader.details.ranks(run_id)}
     for series in series_of(reader, run_id, metrics):
         where = (
             run_id,
-            experiment,
+            run.experiment,
             series.metric,
-            metric(series.metric).unit,
+            as_set(series.metric, settings).unit,
             series.rank,
             "" if series.rank is None else roles.get(series.rank, ""),
         )
@@ -283,28 +285,24 @@ def _facts(run: RunRow, around: Surroundings | None) -> dict[str, Any]:
         headed("disturbance", "%"): None if run.disturbance is None else 100 * run.disturbance,
         "disturbed": None if run.disturbance is None else run.disturbed,
         "result": result and result.value,
-        "result_metric": result and headed(f"{result.result.metric}.{result.result.of}", _unit(result.result.metric)),
+        "result_metric": result and headed(f"{result.result.metric}.{result.result.of}", result.metric.unit),
     }
 
 
-def _metrics(run: RunRow, names: Sequence[str]) -> dict[str, Any]:
+def _metrics(run: RunRow, units: Mapping[str, str]) -> dict[str, Any]:
     """Return every statistic of the metrics, None where the run has none; the number of values that are NaN or infinite
     only where there are any.
     """
     found: dict[str, Any] = {}
-    for name in names:
+    for name, unit in units.items():
         if name not in (*_APART, *_OF_WINDOWS):
-            found |= {headed(f"{name}.{way}", _unit(name)): getattr(run, way).get(name) for way in ways(name)}
+            found |= {headed(f"{name}.{way}", unit): getattr(run, way).get(name) for way in ways(name)}
     return found | {f"{name}.nonfinite": count for name, count in run.nonfinite.items()}
 
 
 def _settings(reader: Reader, run: RunRow) -> Mapping[str, Any]:
     """Return all settings; lists leave out those of very large configs."""
     return reader.runs.one(run.id).config if LEFT_OUT in run.config else run.config
-
-
-def _unit(name: str) -> str:
-    return metric(name).unit
 
 
 def _time(at: str | None) -> datetime | None:

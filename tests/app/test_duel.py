@@ -72,7 +72,7 @@ def test_the_form_says_what_a_duel_takes_and_launches_it(home: Home) -> None:
     assert again.multiselect(key="duel.strategies").value == ["hogwild", "parameter_server"]
     assert again.number_input(key="duel.amount.passes").value == 9.0
     assert again.text_input(key="duel.rates").value == "0.02, 0.1"
-    assert again.text_area(key="duel.own").value == "Locked=hogwild:lock=true"
+    assert again.text_area(key="duel.own").value == "Locked=hogwild_locked"
 
 
 def test_a_form_that_breaks_rules_says_which_and_offers_no_launch(home: Home) -> None:

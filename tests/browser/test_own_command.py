@@ -25,7 +25,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float, default=0.01, help="Step size.")
 args = parser.parse_args()
 for step in itertools.count():
-    print(f"step {step}: loss {1 / (1 + args.lr * step):.4f}", flush=True)
+    print(f"step {step}: loss {1 / (1 + args.lr * step):.4f} acc {step:.1f}", flush=True)
     if step == 20 and args.lr < 0.4:
         break
     time.sleep(0.02 if step < 20 else 0.5)
@@ -60,7 +60,17 @@ def test_a_pasted_command_is_swept_watched_cancelled_compared_and_sent_to_a_clus
 
     page.goto(f"{console.address}/compare?runs=2,3")
     expect(page.get_by_role("link", name="2: lr 0.1, seed 0")).to_be_visible()
-    expect(page.locator("[aria-label='loss by step, 2 runs'] .scatterlayer .trace")).to_have_count(2)
+    compared = page.locator("[aria-label='loss by step, 2 runs'] .scatterlayer .trace")
+    expect(compared).to_have_count(2)
+    for is_shown in (False, True):
+        page.goto(f"{console.address}/run?run=2")
+        drawn(page, "acc")
+        page.get_by_text("Recognised numbers").click()
+        page.locator("label").filter(has=page.get_by_role("switch", name="Show loss")).click()
+        expect(page.locator("[data-metric='loss']:visible")).to_have_count(int(is_shown))
+        page.goto(f"{console.address}/compare?runs=2,3")
+        expect(page.locator("[aria-label='acc by step, 2 runs'] .scatterlayer .trace")).to_have_count(2)
+        expect(compared).to_have_count(2 * is_shown)
 
     clusters.write(console.home)
     page.goto(f"{console.address}/launch?command=")

@@ -122,7 +122,7 @@ def test_a_recipe_is_launched_by_its_name_in_the_version_of_its_time(
     saved = parallab("recipes", "save", "mine", "--run", str(first["id"]), "--json")
     assert json.loads(saved.stdout) == {"name": "mine", "version": 2}
     second = submitted(parallab, "mine")
-    assert second["config"]["lr"] == 0.7 and (first["ranked_by"], second["ranked_by"]) == ("val/acc", "")
+    assert second["config"]["lr"] == 0.7 and (first["ranked_by"], second["ranked_by"]) == ("val/acc", "val/acc")
     with Reader.open(home) as reader:
         versions = [reader.recipes.version_of("mine", run["command_id"]) for run in (first, second)]
     assert versions == [1, 2]

@@ -17,9 +17,11 @@ from engine.queue.estimates import Estimate, by_kind, kind_of, left
 from engine.queue.forecast import clock, outlook, prospect, start_in_words, time_left_s
 from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
 from engine.registry import experiments
-from engine.script.command import read_command
+from engine.script.command import Command, read_command
+from engine.script.lengths import length_of
 from engine.store import Demand, Launch, ProcessIdentity, Reader, Store, SweepLaunch
 from engine.store.queue.queue import PastRun
+from engine.store.scripts import keep_command
 from engine.system.machine import Gpu, Machine
 from engine.system.processes import me
 from tests.fake_gpus import FakeGpus
@@ -143,19 +145,40 @@ def test_runs_of_a_command_are_scaled_by_the_length_that_their_script_names(
     home: Home, store: Store, finished: Callable[..., int]
 ) -> None:
     command = read_command("python train.py --lr 0.1 --num-epochs 2 --width 8")
+    with store.db.change():
+        command_id = keep_command(store.db, command, "train.py")
     for run_id in (finished(100.0), finished(120.0)):
         config = '{"lr": 0.1, "num_epochs": 2, "width": 8}'
-        store.db.connection.execute(
-            "UPDATE runs SET experiment = 'train.py', config = ? WHERE id = ?", [config, run_id]
-        )
+        sql = "UPDATE runs SET experiment = 'train.py', config = ?, command_id = ? WHERE id = ?"
+        store.db.connection.execute(sql, [config, command_id, run_id])
 
-    def estimate(**changed: int | float) -> str:
-        new = Launch("train.py", {**command.defaults(), **changed}, "ada", demand=Demand(1, 0, 1, 1), command=command)
+    def estimate(asked: Command = command, **changed: int | float) -> str:
+        new = Launch("train.py", {**command.defaults(), **changed}, "ada", demand=Demand(1, 0, 1, 1), command=asked)
         return takes(prospect(store.read, home, new, here=HERE, gpus=FakeGpus(2), host="lab").takes)
 
     assert estimate(lr=0.3).startswith("about 1 min 50 s")
     assert "scaled by work from 2 runs with num_epochs 2" in estimate(num_epochs=6)
+    three = Launch(
+        "train.py", {"lr": 0.1, "num_epochs": 3, "width": 8}, "ada", demand=Demand(1, 0, 1, 1), command=command
+    )
+    found = before_launch(store.read, home, [three], ["lr"], here=HERE, gpus=FakeGpus(2), host="lab")
+    assert found.are_scaled and found.like == 1
     assert estimate(width=9).startswith("No estimate yet")
+    assert estimate(replace(command, folder="/elsewhere")).startswith("No estimate yet")
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"trainer.max_epochs": 3, "lr": 0.1}, "trainer.max_epochs"),
+        ({"trainer.max_epochs": -1, "trainer.max_steps": 100}, "trainer.max_steps"),
+        ({"EPOCHS": 3}, "EPOCHS"),
+        ({"epochs": None, "max_train_steps": 50}, "max_train_steps"),
+        ({"epochs": True, "steps_per_print": 3}, ""),
+    ],
+)
+def test_the_length_of_a_script_is_known_by_its_name(settings: dict[str, Any], name: str) -> None:
+    assert length_of(settings) == ((name,) if name else ())
 
 
 @pytest.mark.parametrize("known", experiments(), ids=lambda known: known.name)
@@ -401,10 +424,12 @@ def test_cells_without_like_runs_last_as_those_that_differ_only_in_what_varies(
     finished(200.0, epochs=2)
     finished(900.0, epochs=2, host="elsewhere")
     found = asked(home, [1, 2, 3, 4])
-    assert (found.runs, found.like, found.near) == (4, 2, 2)
+    assert (found.runs, found.like, found.are_scaled) == (4, 4, True)
+    assert found.core_hours == pytest.approx((100 + 200 + 300 + 400) / 3600, rel=0.05), "by their work"
+    found = asked(home, [1, 2, 3, 4], cores=2)
+    assert (found.runs, found.like, found.near) == (4, 0, 2), "what varies may change the slots"
     assert found.assumed_s == pytest.approx(150.0, abs=1)
-    assert found.core_hours == pytest.approx((100 + 200 + 150 + 150) / 3600, rel=0.01)
-    assert asked(home, [1, 2], cores=2).near == 2, "what varies may change the slots"
+    assert found.core_hours == pytest.approx(4 * 2 * 150 / 3600, rel=0.01)
     assert asked(home, [1, 2], gpus=1).idle_s is None, "runs without a GPU tell nothing of runs with one"
 
 
@@ -439,9 +464,9 @@ def test_what_is_left_counts_queued_and_live_runs_from_now(
         store.claims.claim(run_id, WORKER, ())
     add(cores=2)
     found = rest(home, sweep_id)
-    assert (found.runs, found.like, found.near, found.held) == (4, 3, 1, 0)
-    assert found.core_hours == pytest.approx(4 * 2 * 100 / 3600, rel=0.02)
-    assert found.idle_s == found.ends_in_s == pytest.approx(200.0, abs=3), "the stranger behind it delays nothing"
+    assert (found.runs, found.like, found.near, found.held) == (4, 4, 1, 0)
+    assert found.core_hours == pytest.approx(2 * (3 * 100 + 500) / 3600, rel=0.02)
+    assert found.idle_s == found.ends_in_s == pytest.approx(600.0, abs=3), "the stranger behind it delays nothing"
     for run_id in ids:
         store.runs.cancel(run_id, by="ada")
     for run_id in ids[:2]:

@@ -10,15 +10,18 @@ import pytest
 
 from engine.access.rules import Program
 from engine.analysis.result import ranked
+from engine.analysis.run_values import metric_among, setting_among
 from engine.errors import ConfigError, NoCheckpoint
 from engine.home import Home
 from engine.launch import launch, resume, retry
+from engine.launch_options import LaunchOptions
+from engine.metrics import MetricSetting
 from engine.script.command import read_command
 from engine.store import Launch, Reader, Store, SweepLaunch
 from engine.store.launches import Timing
-from engine.store.scripts import MetricSetting
 from engine.sweep.extend import extend_sweep
 from engine.sweep.launch import launch_sweep
+from tests.stand_in import worker
 
 COMMAND = replace(read_command("python train.py --lr 0.1 --seed 4 --name 'a b'", folder="/somewhere"), result="val/acc")
 
@@ -131,10 +134,11 @@ def test_a_metrics_setting_holds_for_all_runs_of_a_script_and_a_ranking_metric_k
     rows = [reader.runs.entry(run_id) for run_id in (first, second)]
     assert [(row.ranked_by, row.better) for row in rows] == [("val/acc", "min")] * 2
     found = {"loss": MetricSetting(False, "nats", "min"), "val/acc": MetricSetting(True, "", "min")}
-    assert reader.recipes.metric_settings("train.py") == found and not reader.recipes.metric_settings("eval.py")
+    assert reader.recipes.metric_settings("/somewhere/train.py") == found
+    assert reader.runs.entry(first).script_key == reader.runs.one(first).script_key == "/somewhere/train.py"
     rows = [replace(reader.runs.entry(run_id), last={"loss": 0.1}) for run_id in (first, second, other)]
-    assert reader.recipes.common_settings(rows[:2]) == {"loss": found["loss"]}
-    assert reader.recipes.common_settings(rows) == {}
+    assert setting_among("loss", rows[:2]) == found["loss"] and setting_among("val/acc", rows[:2]) is None
+    assert setting_among("loss", rows) is None
     for name, unit, better, words in (
         ("val/acc", "", "", "better must be max or min for val/acc"),
         ("los", "", "min", "Did you mean 'loss'"),
@@ -142,5 +146,80 @@ def test_a_metrics_setting_holds_for_all_runs_of_a_script_and_a_ranking_metric_k
     ):
         with pytest.raises(ConfigError, match=words):
             store.recipes.set_metric(first, name, is_shown=True, unit=unit, better=better, by=ada)  # type: ignore[arg-type]
-    assert reader.recipes.metric_settings("train.py") == found
+    assert reader.recipes.metric_settings("/somewhere/train.py") == found
     assert store.db.number("SELECT count(*) FROM audit WHERE command = 'set metric' AND who = 'ada'") == 3
+
+
+def _of(home: Home, folder: str, experiment: str = "train.py") -> int:
+    return launch(home, Launch(experiment, {}, Program("ada"), command=read_command("python train.py --lr 1", folder)))
+
+
+def test_scripts_of_one_name_in_other_folders_and_recipes_share_no_settings(
+    home: Home, store: Store, reader: Reader
+) -> None:
+    ada, ids = Program("ada"), {"": [_of(home, "/a/x/.."), _of(home, "/a")], "/b": [_of(home, "/b")]}
+    here, there = ids[""][0], ids["/b"][0]
+    sql = "INSERT INTO metrics (run_id, name, count, nonfinite) VALUES (?, 'acc', 1, 0)"
+    store.db.connection.execute(sql, [here])
+    store.recipes.set_metric(here, "acc", is_shown=False, unit="%", better="max", by=ada)
+    store.recipes.rank_by(here, "acc", "max", by=ada)
+    assert [reader.runs.entry(run_id).ranked_by for run_id in (*ids[""], there)] == ["acc", "acc", ""]
+    assert reader.recipes.metric_settings("/a/train.py") and not reader.recipes.metric_settings("/b/train.py")
+    mixed = [replace(reader.runs.entry(run_id), last={"acc": 1}) for run_id in (here, there)]
+    assert [metric_among("acc", runs).unit for runs in (mixed[:1], mixed)] == ["%", ""]
+    assert [store.annotations.pin(run_id, by="ada") for run_id in (*ids[""], there)] == [None, here, None]
+
+    store.recipes.save("digits", read_command("python train.py --lr 1", "/a"), by="ada")
+    recipe = _of(home, "/a", "digits")
+    assert (reader.runs.entry(recipe).script_key, reader.runs.entry(recipe).ranked_by) == ("digits", "acc")
+    store.recipes.rank_by(here, "acc", "min", by=ada)
+    assert [reader.runs.entry(run_id).better for run_id in (here, recipe)] == ["min", "max"]
+    queued = {run.id: run.script_key for run in reader.queue.waiting()}
+    assert [queued[run_id] for run_id in (here, there, recipe)] == ["/a/train.py", "/b/train.py", "digits"]
+
+
+@pytest.mark.schema
+def test_what_an_earlier_version_kept_by_name_is_kept_for_each_script_of_that_name(home: Home) -> None:
+    command = read_command("python train.py --lr 1", "/a")
+    with Store.open(home) as store:
+        for name in ("train.py", "digits"):
+            launch(home, Launch(name, {}, "ada", command=command))
+        one = _of(home, "/b")
+        for statement in (
+            "DROP INDEX commands_script",
+            "UPDATE runs SET command_id = 1 WHERE experiment = 'digits'",
+            "DELETE FROM commands WHERE script = 'digits'",
+            "ALTER TABLE commands DROP COLUMN script",
+            "ALTER TABLE script_metrics RENAME COLUMN script TO experiment",
+            "UPDATE commands SET result = 'acc', better = 'max' WHERE id = 1",
+            "INSERT INTO script_metrics VALUES ('train.py', 'acc', 0, '%', 'max')",
+            "UPDATE runs SET name = 'two' || char(13) || char(10) || ' lines' WHERE id = 1",
+            "DELETE FROM _sqlite_migrations WHERE name IN ('scripts_of_commands', 'names_in_one_line')",
+        ):
+            store.db.connection.execute(statement)
+    with Store.open(home) as store:
+        rows = [store.read.runs.entry(run_id) for run_id in (1, 2, one)]
+        assert [row.script_key for row in rows] == ["/a/train.py", "digits", "/b/train.py"]
+        assert [row.ranked_by for row in rows] == ["acc", "acc", ""] and rows[0].name == "two lines"
+        told = [bool(store.read.recipes.metric_settings(row.script_key)) for row in rows]
+        assert told == [True, False, True]
+        assert launch(home, Launch("train.py", {}, "ada", command=command)) and _number_of_commands(store) == 3
+
+
+def test_a_lost_command_is_tried_again_only_while_its_owner_may_run_commands(home: Home) -> None:
+    with Store.open(home) as store:
+        for name, role in (("boss", "admin"), ("ada", "member")):
+            store.people.add(name, role, by=Program("cli"), password="correct horse battery")  # type: ignore[arg-type]
+        store.people.allow("ada", "run commands", by="boss")
+        asked = Launch(
+            "train.py", {}, "ada", terms=LaunchOptions(max_retries=3), command=read_command("python train.py")
+        )
+        first = launch(home, asked)
+        store.claims.claim(first, worker(), [])
+        second = store.claims.lose(first, "Gone.", resumes=False)
+        assert second and store.claims.claim(second, worker(), [])
+        store.people.forbid("ada", "run commands", by="boss")
+        assert store.claims.lose(second, "Gone.", resumes=False) is None
+        assert "It is not tried again: ada" in store.read.runs.one(second).cause
+        entry = next(iter(store.read.audit.entries(command="run commands")))
+        assert (entry.who, entry.targets, entry.detail) == ("ada", (second,), "automatic retry") and entry.refused

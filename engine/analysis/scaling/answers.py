@@ -241,9 +241,7 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
             parts.append(f"unknown{name}: {_why(whys[line], sweep)}")
         else:
             values = [
-                f"{metric_in_words(result.name, one.result.mean)} at {one.mean.mean:.2f}"
-                for one in sizes(own)
-                if one.result
+                f"{metric_in_words(result, one.result.mean)} at {one.mean.mean:.2f}" for one in sizes(own) if one.result
             ]
             parts.append(f"no verdict{name}: {result.label.lower()} {_and(values)} updates of mean staleness")
     said = f"{ready.question} {' '.join(map(_sentence, parts))}"

@@ -148,19 +148,20 @@ def _with_commands(db: WriteConnection, part: TableRows) -> TableRows:
     from engine.script.foreign import foreign_command  # pydantic, which an import of other runs doesn't need
 
     at, at_name = part.columns.index(COMMAND), part.columns.index("experiment")
-    numbers: dict[str, int | None] = {}
+    numbers: dict[tuple[str, str], int | None] = {}
 
     def number_of(row: Sequence[Any]) -> int | None:
         if (spec := row[at]) is None:
             return None
         if is_registered(row[at_name]):
             raise ImportRefused(f"The file was edited: it gives the experiment {row[at_name]} a command.")
-        if spec not in numbers:
+        key = spec, row[at_name]
+        if key not in numbers:
             try:
-                numbers[spec] = keep_command(db, foreign_command(spec))
+                numbers[key] = keep_command(db, foreign_command(spec), row[at_name])
             except ConfigError as error:
                 raise ImportRefused(f"{error} Export it again.") from error
-        return numbers[spec]
+        return numbers[key]
 
     columns = (*part.columns[:at], "command_id", *part.columns[at + 1 :])
     rows = ([*row[:at], number_of(row), *row[at + 1 :]] for row in part.rows)

@@ -4,7 +4,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 
-from engine.store.access.authorization import storable
+from engine.errors import Forbidden
+from engine.registry import is_own
+from engine.store.access.authorization import Authorization, storable
 from engine.store.connection import WriteConnection
 from engine.store.curves.ingest import POINT_BYTES
 from engine.store.launches import Launch
@@ -43,7 +45,11 @@ class ClaimCommands:
             )
             if cursor.rowcount == 0:
                 return False
-            given = [f"{kind} {', '.join(map(str, ids))}" for kind, ids in (("GPUs", gpus), ("cores", cores)) if ids]
+            given = [
+                f"{kind}{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids))}"
+                for kind, ids in (("GPU", gpus), ("core", cores))
+                if ids
+            ]
             self._changes.note_event(run_id, "starting", "runner", ", ".join([f"worker pid {worker.pid}", *given]))
             self.db.touch(run_id)
         return True
@@ -102,8 +108,8 @@ class ClaimCommands:
         """End a live run as lost and, in the same transaction, retry it if it has retries left; return the new run's
         id.
 
-        The new run continues from this one's checkpoint if it `resumes`, otherwise it starts over. If the run has
-        already ended, nothing is written.
+        The new run continues from this one's checkpoint if it `resumes`, otherwise it starts over; a command needs its
+        owner's permission again. If the run has already ended, nothing is written.
         """
         with self.db.change():
             run = self._runs.one(run_id)
@@ -111,10 +117,28 @@ class ClaimCommands:
                 return None
             next_id = None
             if run.attempt < run.terms.max_retries and not run.stop_requested_by:
-                next_id = self._try_again(run, resumes)
-                cause = f"{cause} It is tried again as run {next_id}, {_way(resumes)}."
+                if refusal := self._refused(run):
+                    cause = f"{cause} It is not tried again: {refusal}"
+                else:
+                    next_id = self._try_again(run, resumes)
+                    cause = f"{cause} It is tried again as run {next_id}, {_way(resumes)}."
             self._end(run_id, "lost", cause, execution_time_s=_recorded_s(run))
         return next_id
+
+    def _refused(self, run: Run) -> str:
+        """Return why code of the lab's own is not tried again, noted in the audit log: its owner may not run commands
+        any more. Empty for owners without an account, whose commands the home's owner launched.
+        """
+        if not (run.command or is_own(run)) or not self.db.exists("SELECT 1 FROM people WHERE name = ?", [run.owner]):
+            return ""
+        authorization = Authorization(self.db)
+        try:
+            authorization.check("run commands", run.owner, "", [])
+        except Forbidden as error:
+            role = authorization.role_of(run.owner)
+            authorization.audit("run commands", run.owner, role, "run", [run.id], "automatic retry", str(error))
+            return str(error)
+        return ""
 
     def _try_again(self, run: Run, resumes: bool) -> int:
         again = Launch.again(run, run.owner, resumes=resumes)

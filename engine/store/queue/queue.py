@@ -17,6 +17,7 @@ from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.records import ALIVE, Demand, Run
 from engine.store.runs.commands import RunChanges
 from engine.store.runs.rows import NOT_HELD, NOT_PAUSED, RUN, SLOTS, as_demand, as_run
+from engine.store.scripts import SCRIPT
 
 End = Literal["front", "back"]
 _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
@@ -46,14 +47,14 @@ _SAME = (
     *("created_at", "parent_id", "sweep_id", "target", "max_run_time_s"),
 )
 _QUEUED = (
-    f"{', '.join([*_SAME, *SLOTS])}, config, priority, oversubscribe, {_HELD_BY},"
+    f"{', '.join([*_SAME, *SLOTS])}, {SCRIPT} AS script_key, config, priority, oversubscribe, {_HELD_BY},"
     " coalesce((SELECT exclusive FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS exclusive"
 )
 _PAST = (
     "SELECT config, cores, gpus, execution_time_s, (julianday(ended_at) - julianday(claimed_at)) * 86400 AS seconds,"
     " EXISTS (SELECT 1 FROM metrics WHERE run_id = runs.id AND rank IS NULL AND name = 'perf/disturbance'"
     " AND last > ?4) AS disturbed FROM runs"
-    " WHERE experiment = ?1 AND status = 'finished' AND (parent_id IS NULL OR NOT resumes) AND NOT "
+    f" WHERE experiment = ?1 AND {SCRIPT} = ?5 AND status = 'finished' AND (parent_id IS NULL OR NOT resumes) AND NOT "
     "oversubscribe AND claimed_at IS NOT NULL"
     " AND json_extract(environment, '$.host') IS ?2 ORDER BY id DESC LIMIT ?3"
 )
@@ -102,6 +103,8 @@ class QueuedRun:
     """The cluster that it is for; empty for the runner's machine."""
     max_run_time_s: float | None = None
     """Its time limit."""
+    script_key: str = ""
+    """What identifies the script of its command (`Command.identity`); empty without a command."""
 
 
 @dataclass(frozen=True)
@@ -177,11 +180,11 @@ class QueueReader:
         """Return the runs that have begun on a cluster and not ended, oldest first."""
         return [as_run(row) for row in self.db.rows(f"{RUN} WHERE {_LIVE} AND runs.target <> '' ORDER BY runs.id")]
 
-    def past_runs(self, experiment: str, host: str, limit: int = 300) -> list[PastRun]:
-        """Return the newest finished runs of an experiment on this host that did not share their cores, newest
-        first.
+    def past_runs(self, experiment: str, script: str, host: str, limit: int = 300) -> list[PastRun]:
+        """Return the newest finished runs of an experiment, or of a script (`Command.identity`), on this host that did
+        not share their cores, newest first.
         """
-        found = self.db.rows(_PAST, [experiment, host, limit, 100 * disturbed_above(self.db.home)])
+        found = self.db.rows(_PAST, [experiment, host, limit, 100 * disturbed_above(self.db.home), script])
         return [
             PastRun(
                 json.loads(row["config"]),
@@ -261,7 +264,7 @@ def _waiting_for(target: str | None) -> tuple[str, list[str]]:
 
 def _as_queued(row: Row) -> QueuedRun:
     return QueuedRun(
-        **{name: row[name] for name in (*_SAME, "held_by")},
+        **{name: row[name] for name in (*_SAME, "held_by", "script_key")},
         config=json.loads(row["config"]),
         demand=as_demand(row),
         priority=PRIORITIES[row["priority"]],

@@ -14,6 +14,7 @@ from engine.store.access.authorization import AccessReader, command
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.records import ENDED
 from engine.store.runs.commands import NOTE_LENGTH, RunChanges, checked_name, checked_tag, checked_text
+from engine.store.scripts import SCRIPT
 from engine.store.timestamps import now
 
 
@@ -100,11 +101,9 @@ class AnnotationCommands:
         )
 
     def _baseline_beside(self, run_id: int) -> list[int]:
-        """Return the other run that is the baseline of a run's experiment, if any."""
-        sql = (
-            "SELECT id FROM runs WHERE experiment = (SELECT experiment FROM runs WHERE id = ?1) AND pinned_by IS "
-            "NOT NULL AND id <> ?1"
-        )
+        """Return the other run that is the baseline of a run's experiment or script, if any."""
+        kind = f"(SELECT experiment, {SCRIPT} FROM runs WHERE id = ?1)"
+        sql = f"SELECT id FROM runs WHERE pinned_by IS NOT NULL AND id <> ?1 AND (experiment, {SCRIPT}) = {kind}"
         return self.db.column(sql, [run_id])
 
     def _is_pinned(self, run_id: int) -> bool:

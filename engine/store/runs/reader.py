@@ -15,6 +15,7 @@ from engine.store.connection import Connection, Row
 from engine.store.records import Run, RunRow, Status
 from engine.store.runs.filter_sql import OF, Sql, condition, order_of
 from engine.store.runs.rows import RUN, RUN_ROW, as_run, as_run_row, best_of
+from engine.store.scripts import settings_of
 
 NUMBERS = f"""
 SELECT run_id, name, {OF["last"]} AS last, {OF["min"]} AS low, {OF["max"]} AS high, {OF["mean"]} AS mean,
@@ -205,7 +206,11 @@ class RunReader:
         """Return rows of `RUN_ROW` as records, with the numbers of each run's metrics."""
         numbers = self._numbers([row["id"] for row in rows])
         above = disturbed_above(self.db.home)
-        return [as_run_row(row, *numbers.get(row["id"], _no_numbers()), above) for row in rows]
+        settings = settings_of(self.db, {row["script_key"] for row in rows})
+        return [
+            as_run_row(row, *numbers.get(row["id"], _no_numbers()), above, settings.get(row["script_key"], {}))
+            for row in rows
+        ]
 
     def _numbers(self, run_ids: Sequence[int]) -> dict[int, _Numbers]:
         """Return last, best (or extremes) and mean of each metric of each run, and the numbers of values that some have

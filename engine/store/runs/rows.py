@@ -4,12 +4,13 @@ import json
 import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
+from types import MappingProxyType
 
 from engine.launch_options import PRIORITIES, LaunchOptions
-from engine.metrics import is_rate, metric, rate_of, throughput
+from engine.metrics import MetricSetting, is_rate, metric, rate_of, throughput
 from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Status, Summary
 from engine.store.schema.config_text import WHOLE
-from engine.store.scripts import as_command, command_of
+from engine.store.scripts import SCRIPT, as_command, command_of
 from engine.store.timestamps import seconds_since
 
 _LISTED = (
@@ -34,7 +35,7 @@ RUN = (
 )
 RUN_ROW = (
     f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, runs.max_run_time_s, runs.begun_at, "
-    f"progress.done, progress.total, progress.unit, {_TAGS}, {_RANKED}"
+    f"progress.done, progress.total, progress.unit, {_TAGS}, {SCRIPT} AS script_key, {_RANKED}"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id"
 )
 """Lists exclude the columns that can be long: environment, error, and the complete long config."""
@@ -117,6 +118,7 @@ def as_run_row(
     nonfinite: Mapping[str, int],
     single: Collection[str],
     disturbed_above: float,
+    metric_settings: Mapping[str, MetricSetting] = MappingProxyType({}),
 ) -> RunRow:
     """Return a row of `RUN_ROW` and its metrics as a record; `disturbed_above` is the lab's threshold."""
     share = min(1.0, row["done"] / row["total"]) if row["total"] else 0.0
@@ -124,7 +126,7 @@ def as_run_row(
     left_s, limit_s = _time_left_s(row, share), limit_left_s(row["max_run_time_s"], row["begun_at"], row["status"])
     is_cut = left_s is not None and limit_s is not None and limit_s < left_s
     return RunRow(
-        **{name: row[name] for name in (*_LISTED, "ranked_by", "better")},
+        **{name: row[name] for name in (*_LISTED, "script_key", "ranked_by", "better")},
         progress=1.0 if row["status"] == "finished" else share,
         time_left_s=limit_s if is_cut else left_s,
         limit_left_s=limit_s,
@@ -139,6 +141,7 @@ def as_run_row(
         nonfinite=nonfinite,
         single=frozenset(single),
         disturbed_above=disturbed_above,
+        metric_settings=metric_settings,
         tags=tuple(json.loads(row["tags"])),
     )
 

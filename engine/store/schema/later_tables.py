@@ -333,7 +333,7 @@ LATER: dict[str, str] = {
     "runs.oversubscribe": "1 if it may share cores with other runs; it is then bound to none",
     "runs.core_ids": "allocated CPU cores, a JSON list",
     "runs.starred_by": "person who starred it, or null",
-    "runs.pinned_by": "person who pinned it as its experiment's baseline, or null",
+    "runs.pinned_by": "person who pinned it as the baseline of its experiment or script, or null",
     "runs.archived_by": "person who archived it, or null",
     "runs.seeding": ("seeding rule of its ranks (engine/seeding.py): 1 seed + rank, 2 a stream per purpose and rank"),
     "sweeps.held": "1 while it is paused: its queued runs are held",
@@ -367,6 +367,8 @@ LATER: dict[str, str] = {
     "outbox.subscription_id": "where it goes",
     "runs.command_id": "the command that it runs; null for an experiment of Parallab, and for runs of other programs",
     "sweeps.command_id": "the command that its runs run; null for other sweeps",
+    "commands.script": "what identifies the script: its path, or the name of the recipe",
+    "script_metrics.script": "what identifies the script, as in commands",
     "people.runs_commands": "1 if an admin has granted the permission to run commands",
     "runner.network": "network that ranks listen on: namespace, container or host; empty if unknown",
 }

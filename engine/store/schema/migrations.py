@@ -4,8 +4,12 @@ Each column stands on a line of its own with its words behind it: docs/schema.md
 (engine/store/schema/docs.py). The tables that the first step makes are in tables.py.
 """
 
+import json
 import sqlite3
 from collections.abc import Callable
+from hashlib import sha256
+from os.path import normpath
+from pathlib import Path
 from sqlite3 import Connection
 
 from engine.store.schema.config_text import TEXT_BYTES, move_out
@@ -374,3 +378,48 @@ def commands_of_scripts(db: Connection) -> None:
 def metrics_of_scripts(db: Connection) -> None:
     """Let people set which metrics of a script are shown, and their units and directions."""
     db.execute(SCRIPT_METRICS)
+
+
+@steps()
+def scripts_of_commands(db: Connection) -> None:
+    """Tell scripts of the same name apart: by their path, or by the name of the recipe. What was set for a name is kept
+    for each script that had it.
+    """
+    db.execute("ALTER TABLE commands ADD COLUMN script TEXT NOT NULL DEFAULT ''")
+    db.execute("ALTER TABLE script_metrics RENAME COLUMN experiment TO script")
+    before = db.execute("SELECT script, name, is_shown, unit, better FROM script_metrics").fetchall()
+    db.execute("DELETE FROM script_metrics")
+    columns = {"runs": "experiment", "sweeps": "experiment", "recipes": "name"}
+    of = " UNION ".join(f"SELECT {name} AS name FROM {table} WHERE command_id = ?1" for table, name in columns.items())
+    for number, spec, *rest in db.execute("SELECT id, spec, result, better, created_at FROM commands").fetchall():
+        known = json.loads(spec)
+        path = normpath(Path(known["folder"], known["script"] or known["name"]))
+        path = path if "/" in path else f"./{path}"
+        for place, (name,) in enumerate(db.execute(of, [number]).fetchall() or [(known["name"],)]):
+            script = path if name == known["name"] else name
+            digest = sha256(f"{script}\n{spec}".encode()).hexdigest()
+            if place == 0:
+                db.execute("UPDATE commands SET script = ?, digest = ? WHERE id = ?", [script, digest, number])
+            else:
+                sql = (
+                    "INSERT INTO commands (script, digest, spec, result, better, created_at) VALUES (?, ?, ?, ?, ?, ?)"
+                )
+                copy = db.execute(sql, [script, digest, spec, *rest]).lastrowid
+                for table, column in columns.items():
+                    sql = f"UPDATE {table} SET command_id = ? WHERE command_id = ? AND {column} = ?"
+                    db.execute(sql, [copy, number, name])
+            for row in before:
+                if row[0] == name:
+                    db.execute("INSERT OR IGNORE INTO script_metrics VALUES (?, ?, ?, ?, ?)", [script, *row[1:]])
+    db.execute("CREATE INDEX commands_script ON commands (script)")
+    db.execute("DROP INDEX runs_pinned")
+    db.execute("CREATE INDEX runs_pinned ON runs (experiment) WHERE pinned_by IS NOT NULL")
+
+
+@steps()
+def names_in_one_line(db: Connection) -> None:
+    """Show names of runs imported by earlier versions in one line, as new ones are."""
+    for table in ("runs", "sweeps", "duels"):
+        breaks = " OR ".join(f"instr(name, char({code}))" for code in (9, 10, 13))
+        for number, name in db.execute(f"SELECT id, name FROM {table} WHERE {breaks}").fetchall():
+            db.execute(f"UPDATE {table} SET name = ? WHERE id = ?", [" ".join(name.split()), number])

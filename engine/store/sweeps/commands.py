@@ -68,7 +68,7 @@ class SweepCommands:
                     "draw": _json(sweep.draw),
                     "timing": _json(sweep.timing),
                     "equal_work": json.dumps(work) if work else "",
-                    "command_id": keep_command(self.db, shared.command),
+                    "command_id": keep_command(self.db, shared.command, shared.experiment),
                 },
             )
             queued = [self._changes.queue(run) for run in _alike(replace(shared, sweep_id=sweep_id), runs)]

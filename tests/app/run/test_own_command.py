@@ -86,7 +86,7 @@ def test_the_ranking_metric_is_asked_for_once(home: Home, finished: int, monkeyp
     assert "Which metric ranks" not in words
     monkeypatch.setattr(current_user, "why_no_commands", lambda: None)
     monkeypatch.setattr(own_command, "machine_confinement", lambda: ("sandbox", ""))
-    form = opened("launch", {"command": "python train.py --lr 0.3"})
+    form = opened("launch", {"command": "python train.py --lr 0.3", "folder": "/data/project"})
     assert form.text_input(key="own.recipe.metric.train.py").value == "val/accuracy", "a recipe takes it over"
 
 
