@@ -292,7 +292,7 @@ def name_of(gap: str, is_nan: bool) -> tuple[str, bool]:
     text = gap.rstrip()
     is_explicit = bool(_SEPARATED.search(text)) and not (is_nan and text.endswith(("is", "was", "of", "are")))
     if is_explicit:
-        text = re.sub(r"(?:[:=]|\b(?:is|was|of|are))$", "", text).rstrip(" ")
+        text = re.sub(r"(?:(?:\b(?:is|was|are)\s*)?[:=]|\b(?:is|was|of|are))$", "", text).rstrip(" ")
         if text.endswith("\t"):  # cost after epoch 10: 0.3
             before = re.sub(r"(?:\s(?:after|at|in|for|on|@))?[\s:]*$", "", text)
             text = before if re.fullmatch(r"[\w ]+", before.strip()) else ""

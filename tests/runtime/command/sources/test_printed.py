@@ -300,7 +300,10 @@ FORMATS: dict[str, tuple[str, list[tuple[str, int, float]]]] = {
         "│         test/acc          │    0.9     │\n│         test/loss         │    0.25    │\n",
         [("test/acc", 0, 0.9), ("test/loss", 0, 0.25)],
     ),
-    "a measure that is printed once": ("Final accuracy: 0.97\n", [("Final accuracy", 0, 0.97)]),
+    "a measure that is printed once": (
+        "Final accuracy: 0.97\nThe RMSE of prediction is: 0.5\n",
+        [("Final accuracy", 0, 0.97), ("RMSE of prediction", 0, 0.5)],
+    ),
 }
 
 
