@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bench import script_kills
 from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment
@@ -196,3 +197,12 @@ def test_kills_at_random_moments_lose_nothing_hang_nothing_and_leave_nothing() -
     assert missing == []
     assert max(here.called_running_s, default=0.0) <= HEARTBEATS_S
     assert (here.left, left_segments(before)) == ([], [])
+
+
+def test_kills_beside_a_script_of_ones_own_lose_and_double_no_point_and_leave_nothing() -> None:
+    with script_kills.lab(seed=4) as here:
+        for victim in (*script_kills.VICTIMS, "cancel"):
+            here.of_command(victim)
+        for victim in ("rank", "worker"):
+            here.of_attached(victim)
+    assert (here.wrong, here.done.total()) == ([], 8)

@@ -20,8 +20,6 @@ from engine.store.records import ENDED, Demand, Run
 from engine.system.confinement import machine_confinement
 from engine.system.machine import machine
 from engine.system.processes import identity
-from engine.system.runner_process import ensure_running, runner_process
-from tests.conftest import end_processes_of
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [
@@ -319,30 +317,3 @@ def test_two_runs_of_a_script_get_a_port_each_and_no_environment_of_ours(
     assert first[0] != second[0]
     assert first[1] == "None"
     assert first[2] != sys.prefix
-
-
-@pytest.mark.long  # two runners start, each with a spare that loads torch
-def test_a_killed_runner_loses_neither_a_run_nor_a_point(lab: Lab) -> None:
-    ids = [lab.add(PYTHON, "logs.py", logs=LOGS) for _ in range(2)]
-    ensure_running(lab.home)
-    wait_until(lambda: {lab.now(run_id).status for run_id in ids} == {"running"}, "both run")
-    first = runner_process(lab.home)
-    assert first
-    os.kill(first.pid, signal.SIGKILL)
-    wait_until(lambda: runner_process(lab.home) is None, "the runner is gone")
-    ensure_running(lab.home)
-    wait_until(lambda: runner_process(lab.home) not in (None, first), "the next runner serves")
-    assert {lab.now(run_id).status for run_id in ids} == {"running"}
-    worker = lab.now(ids[0]).worker
-    assert worker
-    os.kill(worker.pid, signal.SIGKILL)
-    lab.store.runs.cancel(ids[1], by="ada")
-    wait_until(lambda: [lab.now(run_id).status for run_id in ids] == ["lost", "cancelled"], "both have ended")
-    for run_id in ids:
-        pid = int(lab.log(run_id, "script").split()[1])
-        assert not is_there(pid)
-        steps = [int(line.split()[1]) for line in lab.log(run_id, "script").splitlines() if line.startswith("step")]
-        (series,) = lab.store.read.curves.series(run_id, ["loss"])
-        assert series.steps == list(range(series.total))
-        assert len(steps) - series.total in (0, 1), "the last line may be cut"
-    end_processes_of(lab.home)
