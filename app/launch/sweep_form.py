@@ -84,7 +84,10 @@ def fold(form: LaunchForm) -> Draft | None:
     lists = {name for name, types in found.config.value_types().items() if list in types}
     fields = [name for name in fields_of(found) if name != seed_field and name not in lists]
     if not fields:
-        st.caption("The command has no setting that could vary.")
+        st.caption(
+            "The command has no setting that could vary. Add an option to its text, or, for a script that reads its "
+            "environment, a variable in front: LR=0.1 python train.py."
+        )
         return None
     with st.container(horizontal=True):
         axis = found.axis if found.axis in fields else fields[0]

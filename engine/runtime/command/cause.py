@@ -47,12 +47,8 @@ def cause_of(text: str, code: int, start: Start, kills: int | None) -> str:
     if "No space left on device" in text or "Disk quota exceeded" in text:
         return " It could not write: the disk is full. Free space where it writes, and launch the run again."
     raised = _raised(text.splitlines())
-    if module := _MODULE.search(raised):
-        name = module[1].partition(".")[0]
-        python = start.interpreter or "its interpreter"
-        return (
-            f" {_shortened(raised)}. Install '{name}' for {python}, or name the interpreter that has it with --python."
-        )
+    if found := _known_exception(raised, start):
+        return found
     if "ddress already in use" in text:
         return " It could not listen: the port is in use. Let it take a free one, such as that in MASTER_PORT."
     if raised:
@@ -61,6 +57,22 @@ def cause_of(text: str, code: int, start: Start, kills: int | None) -> str:
         return f" It did not find the program '{missing[1]}'. Install it, or correct the PATH of the runner."
     if code == 126:
         return " A program in it is not executable. Make it so with chmod +x."
+    return ""
+
+
+def _known_exception(raised: str, start: Start) -> str:
+    """Return an exception with its cure; empty for one without."""
+    if module := _MODULE.search(raised):
+        name = module[1].partition(".")[0]
+        python = start.interpreter or "its interpreter"
+        return (
+            f" {_shortened(raised)}. Install '{name}' for {python}, or name the interpreter that has it with --python."
+        )
+    if raised.startswith("FileExistsError") or "to NOT exist" in raised:  # the second is LightningCLI's
+        return (
+            f" {_shortened(raised).rstrip('.')}. If another run of the script wrote there at the same time, repeat "
+            "this one, or run them one at a time: --exclusive."
+        )
     return ""
 
 

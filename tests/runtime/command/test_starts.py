@@ -96,6 +96,12 @@ RAISED = 'Traceback (most recent call last):\n  File "train.py", line 1, in <mod
         (f"{RAISED}OSError: [Errno 28] No space left on device", 1, " It could not write: the disk is full."),
         (f"{RAISED}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", 1, " It ran out of memory"),
         (f"{RAISED}MemoryError", 1, " Out of memory."),
+        (
+            f"{RAISED}RuntimeError: SaveConfigCallback expected logs/version_0/config.yaml to NOT exist. Aborting.",
+            1,
+            " RuntimeError: SaveConfigCallback expected logs/version_0/config.yaml to NOT exist. Aborting. If another "
+            "run of the script wrote there at the same time, repeat this one, or run them one at a time: --exclusive.",
+        ),
         (f"{RAISED}RuntimeError: [c10d] The server socket ... EADDRINUSE: address already in use", 1, " It could not"),
         ("run.sh: line 3: tqm: command not found", 127, " It did not find the program 'tqm'."),
         ("all is well", 3, ""),
