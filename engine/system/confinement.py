@@ -9,7 +9,6 @@ systemd, ssh to this machine) starts them outside.
 
 import ctypes
 import os
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -19,8 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, get_args
 
-from engine.home import ROOT, Home
-from engine.system.network_isolation import libc_call
+from engine.home import Home
+from engine.system.network_isolation import libc_call, tried, why_not_here
 
 ConfinementLevel = Literal["sandbox", "environment"]
 CONFINEMENT_LEVELS: tuple[ConfinementLevel, ...] = get_args(ConfinementLevel)
@@ -34,7 +33,6 @@ _NEW_USER, _NEW_MOUNTS = 0x10000000, 0x20000  # clone(2)
 _READ_ONLY, _NO_SETUID, _NO_DEVICES, _REMOUNT, _BIND, _RECURSIVE, _SLAVE = 1, 2, 4, 32, 4096, 16384, 1 << 19  # mount(2)
 _RELATIVE_TIMES = 1 << 21
 _DROP_BOUND, _MAY_MOUNT = 24, 21  # prctl(2), capabilities(7)
-_PROBE_S = 60.0
 _TMPFS = b"mode=0755,size=64k"
 
 
@@ -74,6 +72,12 @@ class Confinement:
         os.chdir(folder)
         libc_call("prctl", _DROP_BOUND, _MAY_MOUNT, 0, 0, 0)  # root keeps all else; for others exec drops it
 
+    def why_not(self) -> str:
+        """Enter it, and return whether the home isn't hidden there; empty if it is."""
+        self.enter()
+        hides = not any(Home(each).database.exists() for each in self.hidden) and os.access(self.kept[0], os.W_OK)
+        return "" if hides else "the namespace does not hide the home"
+
 
 def confinement(home: Home, run_folder: Path, folder: Path, further: Iterable[Path] = ()) -> Confinement:
     """Return the best confinement that works here for a command that starts in `folder`; a forked process tries it.
@@ -94,7 +98,7 @@ def confinement(home: Home, run_folder: Path, folder: Path, further: Iterable[Pa
     data = home.data.resolve()
     shown = data if data.is_dir() and any(data.is_relative_to(each) for each in hidden) else None
     wanted = Confinement("sandbox", "", tuple(hidden), tuple(kept), shown)
-    why = _tried(wanted)
+    why = tried(wanted.why_not)
     return Confinement("environment", why) if why else wanted
 
 
@@ -103,36 +107,8 @@ def machine_confinement() -> tuple[ConfinementLevel, str]:
     """Return the level of commands that this user starts here, tested in a separate process, and why it is no sandbox
     (or "").
     """
-    command = [sys.executable, "-m", "engine.system.confinement"]
-    try:
-        answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_PROBE_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return "environment", str(error)
-    failed = (answer.stderr.strip().splitlines() or ["the test process failed"])[-1] if answer.returncode else ""
-    why = failed or answer.stdout.strip()
+    why = why_not_here("engine.system.confinement")
     return ("environment", why) if why else ("sandbox", "")
-
-
-def _tried(wanted: Confinement) -> str:
-    """Return why a forked process could not be confined, or was not; empty if it was."""
-    ours, theirs = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        why = ""
-        try:
-            wanted.enter()
-            if any(Home(each).database.exists() for each in wanted.hidden) or not os.access(wanted.kept[0], os.W_OK):
-                why = "the namespace does not hide the home"
-        except BaseException as error:
-            why = str(error) or type(error).__name__
-        with suppress(OSError):
-            os.write(theirs, (why or "ok").encode())
-        os._exit(0)
-    os.close(theirs)
-    with os.fdopen(ours, "rb") as answers:
-        answer = answers.read().decode()
-    os.waitpid(pid, 0)
-    return "" if answer == "ok" else answer or "the test process was killed"
 
 
 def _enter_namespaces() -> None:

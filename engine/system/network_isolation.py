@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -105,20 +106,19 @@ def isolate() -> str:
     """
     if not sys.platform.startswith("linux"):
         return f"{sys.platform} has no network namespaces"
-    if why := _tried():
+    if why := tried(_enter_new):
         return why
     _enter_new()
     return ""
 
 
-def _tried() -> str:
-    """Return why a forked process could not create a namespace and connect to itself there; empty on success."""
+def tried(enter: Callable[[], str | None]) -> str:
+    """Return why a forked process could not `enter` namespaces, or what that returns; empty if it could."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
-        why = ""
         try:
-            _enter_new()
+            why = enter() or ""
         except BaseException as error:
             why = f"{type(error).__name__}: {error}"
         with suppress(OSError):
@@ -129,6 +129,22 @@ def _tried() -> str:
         answer = answers.read().decode()
     os.waitpid(pid, 0)
     return "" if answer == "ok" else answer or "the test process was killed"
+
+
+def why_not_here(module: str) -> str:
+    """Return what a separate process of this user, which runs a module of namespaces, says against them; empty if
+    nothing.
+    """
+    from engine.home import ROOT
+
+    try:
+        answer = subprocess.run(
+            [sys.executable, "-m", module], cwd=ROOT, capture_output=True, text=True, timeout=_PROBE_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    failed = (answer.stderr.strip().splitlines() or ["the test process failed"])[-1] if answer.returncode else ""
+    return failed or answer.stdout.strip()
 
 
 def _enter_new() -> None:
@@ -204,16 +220,7 @@ def machine_level() -> tuple[Level, str]:
     """Return the network of ranks started by this user, tested in a separate process, and why they have no namespace
     (or "").
     """
-    from engine.home import ROOT
-
-    command = [sys.executable, "-m", "engine.system.network_isolation"]
-    try:
-        answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_PROBE_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return outer_level(), str(error)
-    if answer.returncode != 0:
-        return outer_level(), (answer.stderr.strip().splitlines() or ["the test process failed"])[-1]
-    why = answer.stdout.strip()
+    why = why_not_here("engine.system.network_isolation")
     return (outer_level(), why) if why else ("namespace", "")
 
 
