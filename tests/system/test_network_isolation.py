@@ -27,7 +27,7 @@ NOT_ON_A_NETWORK = {
     "engine/system/network_isolation.py",
     "engine/runtime/transport/shared_memory.py",
     "engine/store/access/authorization.py",
-    "engine/runtime/command/process.py",
+    "engine/runtime/command/start.py",
 }
 """Modules whose words look alike: a probe of loopback, a Unix socket in a folder of its owner's, a signature, a socket
 that only finds a free port.

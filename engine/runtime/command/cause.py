@@ -5,7 +5,7 @@ import signal
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.runtime.command.process import Start
+from engine.runtime.command.start import Start
 from engine.system.out_of_memory import gpu_failure, kernel_kills, kill_cause, memory_cause
 
 _PREFIX = re.compile(r"^\[rank\d+\]:\s?", re.M)

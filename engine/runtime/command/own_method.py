@@ -18,7 +18,8 @@ from engine.home import DATA, ROOT, Home
 from engine.own_methods import cards, folders
 from engine.registry import IMPORTED
 from engine.runtime.command import snapshot
-from engine.runtime.command.process import OURS, CommandProcess, Start, forget_pids
+from engine.runtime.command.process import CommandProcess, forget_pids
+from engine.runtime.command.start import OURS, Start
 from engine.runtime.worker.job_folder import JobFolder, JobSpec
 from engine.runtime.worker.records import Ended, read_records, tail_of
 from engine.runtime.worker.session import Execution

@@ -18,10 +18,11 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.runtime.command import snapshot
 from engine.runtime.command.cause import cause_of, rank_exits
-from engine.runtime.command.process import CommandProcess, Start, forget_pids, prepared
+from engine.runtime.command.process import CommandProcess, forget_pids
 from engine.runtime.command.sources.readings import Reading, by_rank
 from engine.runtime.command.sources.sources import Sources
 from engine.runtime.command.standstill import StandstillWatch
+from engine.runtime.command.start import Start, prepared
 from engine.runtime.usage import Disturbance, Telemetry
 from engine.runtime.worker.progress_writer import HEARTBEAT_S, ProgressWriter
 from engine.runtime.worker.session import Execution, disturbance_of

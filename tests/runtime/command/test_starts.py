@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import RunFailed
 from engine.runtime.command.cause import RankExit, cause_of, rank_exits
-from engine.runtime.command.process import Start, prepared
+from engine.runtime.command.start import Start, prepared
 from engine.script.command import read_command
 
 
