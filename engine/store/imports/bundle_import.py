@@ -145,7 +145,7 @@ def _with_commands(db: WriteConnection, part: TableRows) -> TableRows:
     """
     if COMMAND not in part.columns:
         return part
-    from engine.script.foreign import foreign_command  # pydantic, which an import of other runs doesn't need
+    from engine.script.settings import foreign_command  # pydantic, which an import of other runs doesn't need
 
     at, at_name = part.columns.index(COMMAND), part.columns.index("experiment")
     numbers: dict[tuple[str, str], int | None] = {}

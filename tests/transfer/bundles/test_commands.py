@@ -12,8 +12,7 @@ from engine.errors import ConfigError, Forbidden, ImportRefused
 from engine.home import Home
 from engine.launch import launch, retry
 from engine.script.command import read_command
-from engine.script.foreign import foreign_command
-from engine.script.settings import for_sweep
+from engine.script.settings import for_sweep, foreign_command
 from engine.store import Launch, Store, SweepLaunch
 from engine.sweep.launch import launch_sweep
 from engine.transfer.bundles.bundle import write_bundle
