@@ -2,19 +2,21 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from engine.script.field import Kind
-from engine.script.interpreter import Interpreter, Scope
-from engine.script.values import UNKNOWN, Class, Function, Instance, Library, Made, is_constant
+from engine.script.interpreter import Interpreter
+from engine.script.values import UNKNOWN, Class, Function, Instance, Library, Made, Scope, is_constant
 from engine.script.words import Option, kind_of
 
 _LISTS = {"list", "List", "tuple", "Tuple", "Sequence", "set", "Set", "frozenset", "Iterable", "Collection"}
 _KINDS: dict[str, Kind] = {"int": "int", "float": "float", "bool": "bool", "str": "str", "Path": "str"}
-_THROUGH = {"Annotated", "Optional", "Final", "Positional", "Fixed", "InitVar", "ClassVar", "Required"}
-_FIELDS = {"field", "Field", "attrib", "ib", "arg", "flag", "mutable", "list_field", "choice", "subgroups"}
+_THROUGH = {"Annotated", "Optional", "Final", "Positional", "Fixed", "InitVar", "Required"}
+_FIRST = ("Field", "Option", "Argument", "flag", "arg", "mutable")
+"""What describes a field, with the default as its first argument."""
+_FIELDS = {*_FIRST, "field", "attrib", "ib", "list_field", "choice", "subgroups"}
 _DEEPEST = 6
 
 
@@ -48,6 +50,19 @@ DIALECTS = {
 
 
 @dataclass(frozen=True)
+class _Named:
+    """A field of a class, or a parameter of a function."""
+
+    name: str
+    annotation: ast.expr | None
+    value: Any
+    """The default; UNKNOWN if there is none."""
+    has_default: bool
+    help: str
+    scope: Scope
+
+
+@dataclass(frozen=True)
 class _Noted:
     """What an annotation says."""
 
@@ -61,174 +76,187 @@ class _Noted:
     is_fixed: bool = False
 
 
-def class_options(
-    cls: Class, dialect: str, interpreter: Interpreter, prefix: str = "", depth: int = 0
-) -> Iterator[Option]:
+_UNKNOWN = _Noted(is_known=False)
+
+
+def options_of(of: Class | Function, dialect: str, interpreter: Interpreter, prefix: str = "") -> Iterator[Option]:
+    """Yield the options of a function's parameters: of a class, those of its `__init__`, or of its fields."""
+    initialise = of.member("__init__") if isinstance(of, Class) else of
+    if not isinstance(initialise, Function):
+        return class_options(of, dialect, interpreter, prefix)  # type: ignore[arg-type]
+    reader = _Reader(dialect, interpreter)
+    return (option for each in reader.parameters(initialise) for option in reader.options(each, prefix, 0))
+
+
+def class_options(cls: Class, dialect: str, interpreter: Interpreter, prefix: str = "") -> Iterator[Option]:
     """Yield the options of a dataclass, those of its bases first."""
-    seen: dict[str, Option] = {}
-    for each in reversed([each for each in cls.line() if isinstance(each, Class)]):
-        scope = Scope(each.module, each.names)
-        helps = _helps(each)
-        for node in each.node.body:
-            if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name) or node.target.id[0] == "_":
-                continue
-            name = node.target.id
-            value = each.names.get(name, UNKNOWN) if node.value else UNKNOWN
-            for option in _options(
-                name,
-                node.annotation,
-                value,
-                node.value is not None,
-                helps.get(name, ""),
-                dialect,
-                interpreter,
-                scope,
-                prefix,
-                depth,
-            ):
-                seen[option.name] = option
-    for base in cls.line():
-        if isinstance(base, Class):
-            for name, value in base.names.items():  # a subclass may change a default without an annotation
-                full = f"{prefix}{name}"
-                if full in seen and is_constant(value) and base is cls:
-                    seen[full] = replace(seen[full], default=value)
-    yield from seen.values()
+    return _Reader(dialect, interpreter).of_fields(cls, prefix, 0)
 
 
-def function_options(function: Function, dialect: str, interpreter: Interpreter, prefix: str = "") -> Iterator[Option]:
-    """Yield the options of a function's parameters."""
-    spec = function.node.args
-    scope = Scope(function.module, {}, function.around)
-    plain = [*spec.posonlyargs, *spec.args]
-    defaults: list[ast.expr | None] = [*([None] * (len(plain) - len(spec.defaults))), *spec.defaults]
-    helps = _documented(ast.get_docstring(function.node) or "") if not isinstance(function.node, ast.Lambda) else {}
-    helps = {**_commented(plain + spec.kwonlyargs, function.module.text), **helps}
-    for at, (each, default) in enumerate(
-        [*zip(plain, defaults, strict=True), *zip(spec.kwonlyargs, spec.kw_defaults, strict=True)]
-    ):
-        if each.arg in ("self", "cls") and at == 0:
-            continue
-        value = interpreter.value(default, scope) if default is not None else UNKNOWN
-        yield from _options(
-            each.arg,
-            each.annotation,
-            value,
-            default is not None,
-            helps.get(each.arg, ""),
-            dialect,
-            interpreter,
-            scope,
-            prefix,
-            0,
-        )
+class _Reader:
+    """Reads annotations in a dialect."""
 
+    def __init__(self, dialect: str, interpreter: Interpreter) -> None:
+        self.style, self.interpreter = DIALECTS[dialect], interpreter
 
-def _options(
-    name: str,
-    annotation: ast.expr | None,
-    value: Any,
-    has_default: bool,
-    text: str,
-    dialect: str,
-    interpreter: Interpreter,
-    scope: Scope,
-    prefix: str,
-    depth: int,
-) -> Iterator[Option]:
-    """Yield the option of one name, or those of its inner class."""
-    style = DIALECTS[dialect]
-    noted = _noted(annotation, interpreter, scope)
-    if noted.is_fixed:
-        return
-    extra = next((each for each in noted.extra if isinstance(each, Made)), None)
-    made = (
-        value if isinstance(value, Made) and value.name.rsplit(".", 1)[-1] in {*_FIELDS, "Option", "Argument"} else None
-    )
-    settings = {**(extra.kwargs if extra else {}), **(made.kwargs if made else {})}
-    if settings.get("init") is False:
-        return
-    inner = noted.inner
-    if inner is None and isinstance(value, Instance):
-        inner = value.cls
-    factory = settings.get("default_factory", settings.get("factory"))
-    if isinstance(factory, Function) and isinstance(built := interpreter.enter(factory, [], {}), Instance):
-        value, inner = built, inner or built.cls
-    if inner is None and isinstance(factory, Class) and not _is_enum(factory):
-        inner = factory
-    if inner is not None and depth < _DEEPEST:
-        outer = f"{prefix}{name}." if style.nested else prefix
-        for option in class_options(inner, dialect, interpreter, outer, depth + 1):
-            given = value.names.get(option.name.rsplit(".", 1)[-1], UNKNOWN) if isinstance(value, Instance) else UNKNOWN
-            yield replace(option, default=given) if is_constant(given) else option
-        return
-    default, has_default = _default(value, made, settings, has_default, interpreter)
-    yield _option(f"{prefix}{name}", noted, default, has_default, text, style, settings, made or extra)
+    def of_fields(self, cls: Class, prefix: str, depth: int) -> Iterator[Option]:
+        """Yield the options of a class's fields."""
+        found = {option.name: option for each in _fields(cls) for option in self.options(each, prefix, depth)}
+        for name, value in cls.names.items():  # a subclass may change a default without an annotation
+            if (option := found.get(f"{prefix}{name}")) and is_constant(value):
+                found[option.name] = replace(option, default=value)
+        yield from found.values()
 
+    def parameters(self, function: Function) -> Iterator[_Named]:
+        """Yield the parameters of a function, without `self`."""
+        node, scope = function.node, Scope(function.module, {}, function.around)
+        parameters = function.parameters()
+        helps = _commented([each for each, _ in parameters], function.module.text)
+        helps |= _documented("" if isinstance(node, ast.Lambda) else ast.get_docstring(node) or "")
+        for at, (each, default) in enumerate(parameters):
+            if each.arg not in ("self", "cls") or at > 0:
+                value = self.interpreter.value(default, scope) if default is not None else UNKNOWN
+                text = helps.get(each.arg, "")
+                yield _Named(each.arg, each.annotation, value, default is not None, text, scope)
 
-def _default(
-    value: Any, made: Made | None, settings: dict[str, Any], has_default: bool, interpreter: Interpreter
-) -> tuple[Any, bool]:
-    """Return a default, and whether there is one."""
-    if made is not None:
-        is_first = (
-            made.name.rsplit(".", 1)[-1] in ("Field", "Option", "Argument", "flag", "arg", "mutable") and made.args
-        )
-        value = made.args[0] if is_first else settings.get("default", UNKNOWN)
-        has_default = value is not UNKNOWN
+    def options(self, named: _Named, prefix: str, depth: int) -> Iterator[Option]:
+        """Yield the option of one name, or those of its inner class."""
+        noted = self._noted(named.annotation, named.scope)
+        extra = next((each for each in noted.extra if isinstance(each, Made)), None)
+        made = named.value if isinstance(named.value, Made) and _last(named.value) in _FIELDS else None
+        settings = {**(extra.kwargs if extra else {}), **(made.kwargs if made else {})}
+        if noted.is_fixed or settings.get("init") is False:
+            return
         factory = settings.get("default_factory", settings.get("factory"))
-        if factory is not None and not has_default:
-            value, has_default = [] if factory == Library("builtins.list") else UNKNOWN, True
-            if isinstance(factory, Function):
-                value = interpreter.enter(factory, [], {})
-        if value is Ellipsis:
-            value, has_default = UNKNOWN, False
-    if isinstance(value, Library | Made | Instance) or not is_constant(value):
-        value = None
-    return (list(value) if isinstance(value, tuple | set) else value), has_default
+        value, has_default = self._default(named, made, settings, factory)
+        inner = noted.inner or (value.cls if isinstance(value, Instance) else None)
+        if inner is None and isinstance(factory, Class) and not _is_enum(factory):
+            inner = factory
+        if inner is None or depth >= _DEEPEST:
+            default = value if is_constant(value) else None
+            default = list(default) if isinstance(default, tuple | set) else default
+            yield self._option(
+                f"{prefix}{named.name}", noted, default, named.help, settings, made or extra, has_default
+            )
+            return
+        names = value.names if isinstance(value, Instance) else {}
+        outer = f"{prefix}{named.name}." if self.style.nested else prefix
+        for option in self.of_fields(inner, outer, depth + 1):
+            given = names.get(option.name.rpartition(".")[2], UNKNOWN)
+            yield replace(option, default=given) if is_constant(given) else option
+
+    def _default(self, named: _Named, made: Made | None, settings: dict[str, Any], factory: Any) -> tuple[Any, bool]:
+        """Return a default, and whether there is one."""
+        value, has_default = named.value, named.has_default
+        if made is not None:
+            value = made.args[0] if _last(made) in _FIRST and made.args else settings.get("default", UNKNOWN)
+            has_default = value is not UNKNOWN
+        if isinstance(factory, Function) and not (made and has_default):
+            built = self.interpreter.enter(factory, [], {})
+            return (built, True) if made or isinstance(built, Instance) else (value, has_default)
+        if made and factory is not None and not has_default:
+            return ([] if factory == Library("builtins.list") else UNKNOWN), True
+        return (UNKNOWN, False) if value is Ellipsis else (value, has_default)
+
+    def _option(
+        self,
+        name: str,
+        noted: _Noted,
+        default: Any,
+        text: str,
+        settings: dict[str, Any],
+        made: Made | None,
+        has_default: bool,
+    ) -> Option:
+        """Return the option of a name with a plain value."""
+        style = self.style
+        said, choices = _said(settings, text, noted)
+        kind = noted.kind if noted.is_known or default is None else kind_of(default)
+        is_list = noted.is_list or kind == "list"
+        if kind == "list":
+            kind = kind_of(default[0]) if default else "str"
+        outer, _, last = name.rpartition(".")
+        start = f"--{outer.replace('_', style.word)}." if outer else "--"
+        word = last.replace("_", style.word)
+        flags, off = _flags(made, f"{start}{word}", f"{start}no-{word}")
+        by_typer = _last(made) if made else ""
+        if by_typer == "Argument" or (style.positional and not has_default and by_typer != "Option"):
+            flags = ()
+        default = default if is_list else _fitting(default, kind)
+        how: Literal["joined", "separate"] = "joined" if style.joined else "separate"
+        base = Option(name, flags, kind, "store", "", default, said, choices, outer, not has_default, style=how)
+        if is_list and style.lists:
+            return replace(base, nargs=style.lists)
+        if is_list:
+            return replace(base, type="str", default=str(default) if isinstance(default, list) else default)
+        return _switch(base, off, style) if kind == "bool" and flags else base
+
+    # ---- annotations -----------------------------------------------------------------------------------------------
+
+    def _noted(self, node: ast.expr | None, scope: Scope) -> _Noted:
+        """Read an annotation."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            try:
+                return self._noted(ast.parse(node.value, mode="eval").body, scope)
+            except SyntaxError:
+                return _UNKNOWN
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            return self._either([node.left, node.right], scope)
+        if isinstance(node, ast.Subscript):
+            return self._subscript(node, scope)
+        if node is None:
+            return _UNKNOWN
+        name = ast.unparse(node).rpartition(".")[2]
+        if name in _KINDS or name in _LISTS:
+            return _Noted(_KINDS.get(name, "str"), is_list=name in _LISTS)
+        found = self.interpreter.resolved(self.interpreter.value(node, scope))
+        if not isinstance(found, Class):
+            return _UNKNOWN
+        if not _is_enum(found):
+            return _Noted(inner=found)
+        return _Noted(choices=tuple(each for each in found.names if each[0] != "_" and is_constant(found.names[each])))
+
+    def _subscript(self, node: ast.Subscript, scope: Scope) -> _Noted:
+        name = ast.unparse(node.value).rpartition(".")[2]
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if name == "Literal":
+            values = tuple(filter(is_constant, (self.interpreter.value(each, scope) for each in parts)))
+            kinds = {kind_of(each) for each in values if each is not None}
+            kind: Kind = kinds.pop() if len(kinds) == 1 else "str"
+            return _Noted(kind, choices=values if kind != "bool" else ())
+        if name == "ClassVar":
+            return _Noted(is_fixed=True)
+        if name in _THROUGH:
+            extra = tuple(self.interpreter.value(each, scope) for each in parts[1:])
+            return replace(self._noted(parts[0], scope), extra=extra)
+        if name == "Union":
+            return self._either(parts, scope)
+        return replace(self._noted(parts[0], scope), is_list=True) if name in _LISTS and parts else _UNKNOWN
+
+    def _either(self, parts: Sequence[ast.expr], scope: Scope) -> _Noted:
+        """Read the alternatives of a union: one that isn't None, or all numbers; else it is text."""
+        is_none = [isinstance(each, ast.Constant) and each.value is None for each in parts]
+        noted = [self._noted(each, scope) for each, no in zip(parts, is_none, strict=True) if not no]
+        if len(noted) == 1:
+            return noted[0]
+        if {each.kind for each in noted} <= {"int", "float"} and not any(each.is_list for each in noted):
+            return _Noted("float")
+        return _Noted(is_known=all(each.inner is None for each in noted))
 
 
-def _option(
-    name: str,
-    noted: _Noted,
-    default: Any,
-    has_default: bool,
-    text: str,
-    style: Dialect,
-    settings: dict[str, Any],
-    made: Made | None,
-) -> Option:
-    """Return the option of a name with a plain value."""
-    said, choices = _said(settings, text, noted)
-    kind = noted.kind if noted.is_known or default is None else kind_of(default)
-    is_list = noted.is_list or kind == "list"
-    if kind == "list":
-        kind = kind_of(default[0]) if default else "str"
-    if not is_list:
-        default = _fitting(default, kind)
-    outer, _, last = name.rpartition(".")
-    start = f"--{outer.replace('_', style.word)}." if outer else "--"
-    word = last.replace("_", style.word)
-    flags, off = _named(made, f"{start}{word}", f"{start}no-{word}")
-    by_typer = made.name.rsplit(".", 1)[-1] if made else ""
-    if by_typer == "Argument" or (style.positional and not has_default and by_typer != "Option"):
-        flags = ()
-    base = Option(
-        name,
-        flags,
-        kind,
-        default=default,
-        help=" ".join(said.split()),
-        choices=choices,
-        group=outer,
-        required=not has_default,
-        style="joined" if style.joined else "separate",
-    )
-    if is_list and style.lists:
-        return replace(base, nargs=style.lists)
-    if is_list:
-        return replace(base, type="str", default=str(default) if isinstance(default, list) else default)
-    return _switch(base, off, style) if kind == "bool" and flags else base
+def _fields(cls: Class) -> Iterator[_Named]:
+    """Yield the fields of a class, those of its bases first."""
+    for each in reversed([each for each in cls.line() if isinstance(each, Class)]):
+        scope, helps = Scope(each.module, each.names), _helps(each)
+        for node in each.node.body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
+                name = node.target.id
+                value = each.names.get(name, UNKNOWN) if node.value else UNKNOWN
+                yield _Named(name, node.annotation, value, node.value is not None, helps.get(name, ""), scope)
+
+
+def _last(made: Made) -> str:
+    return made.name.rpartition(".")[2]
 
 
 def _switch(base: Option, off: tuple[str, ...], style: Dialect) -> Option:
@@ -251,7 +279,7 @@ def _said(settings: dict[str, Any], text: str, noted: _Noted) -> tuple[str, tupl
     choices = further.get("choices", settings.get("choices"))
     if noted.choices or not isinstance(choices, list | tuple) or not is_constant(choices):
         choices = noted.choices
-    return next((each for each in texts if isinstance(each, str)), ""), tuple(choices)
+    return " ".join(next((each for each in texts if isinstance(each, str)), "").split()), tuple(choices)
 
 
 def _fitting(default: Any, kind: Kind) -> Any:
@@ -260,7 +288,7 @@ def _fitting(default: Any, kind: Kind) -> Any:
     return str(default) if kind == "str" and default is not None and not isinstance(default, str) else default
 
 
-def _named(made: Made | None, flag: str, off: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _flags(made: Made | None, flag: str, off: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the flags of an option, and those that write False; typer's may be named."""
     named = [each for each in made.args if isinstance(each, str) and each[:1] == "-"] if made else []
     if made is None or not made.name.startswith("typer") or not named:
@@ -268,70 +296,11 @@ def _named(made: Made | None, flag: str, off: str) -> tuple[tuple[str, ...], tup
     return tuple(each.split("/")[0] for each in named), tuple(each.split("/")[1] for each in named if "/" in each)
 
 
-def _noted(node: ast.expr | None, interpreter: Interpreter, scope: Scope) -> _Noted:
-    """Read an annotation."""
-    if node is None:
-        return _Noted(is_known=False)
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        try:
-            return _noted(ast.parse(node.value, mode="eval").body, interpreter, scope)
-        except SyntaxError:
-            return _Noted(is_known=False)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return _either([node.left, node.right], interpreter, scope)
-    if isinstance(node, ast.Subscript):
-        return _subscript(node, interpreter, scope)
-    name = ast.unparse(node).rsplit(".", 1)[-1]
-    if name in _KINDS:
-        return _Noted(_KINDS[name])
-    if name in _LISTS:
-        return _Noted("str", is_list=True)
-    found = interpreter.resolved(interpreter.value(node, scope))
-    if isinstance(found, Class):
-        if _is_enum(found):
-            return _Noted(
-                "str", choices=tuple(each for each in found.names if each[0] != "_" and is_constant(found.names[each]))
-            )
-        return _Noted(inner=found)
-    return _Noted(is_known=False)
-
-
-def _subscript(node: ast.Subscript, interpreter: Interpreter, scope: Scope) -> _Noted:
-    name = ast.unparse(node.value).rsplit(".", 1)[-1]
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if name == "Literal":
-        values = tuple(interpreter.value(each, scope) for each in parts)
-        kinds = {kind_of(each) for each in values if is_constant(each) and each is not None}
-        kind: Kind = kinds.pop() if len(kinds) == 1 else "str"
-        return _Noted(kind, choices=tuple(each for each in values if is_constant(each)) if kind != "bool" else ())
-    if name == "ClassVar":
-        return _Noted(is_fixed=True)
-    if name in _THROUGH:
-        noted = _noted(parts[0], interpreter, scope)
-        return replace(noted, extra=tuple(interpreter.value(each, scope) for each in parts[1:]))
-    if name == "Union":
-        return _either(parts, interpreter, scope)
-    if name in _LISTS and parts:
-        return replace(_noted(parts[0], interpreter, scope), is_list=True)
-    return _Noted(is_known=False)
-
-
-def _either(parts: list[ast.expr], interpreter: Interpreter, scope: Scope) -> _Noted:
-    """Read the alternatives of a union: one that isn't None, or all numbers; else it is text."""
-    noted = [
-        _noted(each, interpreter, scope)
-        for each in parts
-        if not (isinstance(each, ast.Constant) and each.value is None)
-    ]
-    if len(noted) == 1:
-        return noted[0]
-    if {each.kind for each in noted} <= {"int", "float"} and not any(each.is_list for each in noted):
-        return _Noted("float")
-    return _Noted("str", is_known=all(each.inner is None for each in noted))
-
-
 def _is_enum(cls: Class) -> bool:
     return any(isinstance(each, Library) and "enum" in each.name.lower() for each in cls.line())
+
+
+# ---- help texts ----------------------------------------------------------------------------------------------------
 
 
 def _helps(cls: Class) -> dict[str, str]:
@@ -339,14 +308,11 @@ def _helps(cls: Class) -> dict[str, str]:
     found: dict[str, str] = {}
     lines = cls.module.text.splitlines()
     documented = _documented(ast.get_docstring(cls.node) or "")
-    for at, node in enumerate(cls.node.body):
-        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
-            continue
-        below = cls.node.body[at + 1] if at + 1 < len(cls.node.body) else None
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str):
-            found[node.target.id] = below.value.value
-        else:
-            found[node.target.id] = documented.get(node.target.id) or comment(lines, node)
+    for node, below in zip(cls.node.body, [*cls.node.body[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else None
+            name = node.target.id
+            found[name] = text if isinstance(text, str) else documented.get(name) or comment(lines, node)
     return found
 
 
@@ -364,21 +330,14 @@ def comment(lines: list[str], node: ast.stmt) -> str:
     return " ".join(above)
 
 
-def _commented(parameters: list[ast.arg], text: str) -> dict[str, str]:
+def _commented(parameters: Sequence[ast.arg], text: str) -> dict[str, str]:
     """Return the comments beside parameters that have a line each."""
-    lines = text.splitlines()
-    found = {}
-    for each in parameters:
-        line = lines[each.lineno - 1] if each.lineno <= len(lines) else ""
-        if match := re.search(r",?\s#\s*(.+)$", line):
-            found[each.arg] = match[1]
-    return found
+    lines = [*text.splitlines(), ""]
+    beside = ((each.arg, re.search(r",?\s#\s*(.+)$", lines[min(each.lineno, len(lines)) - 1])) for each in parameters)
+    return {name: match[1] for name, match in beside if match}
 
 
 def _documented(text: str) -> dict[str, str]:
     """Return what a docstring says of each argument, in the styles of Google, NumPy and Sphinx."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        if match := re.match(r"\s*(?::param\s+(?:\w+\s+)?)?(\w+)(?:\s*\([^)]*\))?\s*:\s+(\S.*)$", line):
-            found[match[1]] = match[2]
-    return found
+    pattern = r"\s*(?::param\s+(?:\w+\s+)?)?(\w+)(?:\s*\([^)]*\))?\s*:\s+(\S.*)$"
+    return {match[1]: match[2] for line in text.splitlines() if (match := re.match(pattern, line))}

@@ -1,6 +1,7 @@
 """Settings that a script keeps in files: Hydra's composed YAML, LightningCLI's, and a configurator's constants."""
 
 import ast
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -132,10 +133,7 @@ class HydraFiles:
         for name, value in flat(loaded, f"{package}." if package else ""):
             if name.startswith("hydra.") or name.rpartition(".")[2] in _INSTANTIATED:
                 continue
-            required = value == "???"
-            self.options[name] = setting(
-                name, (name,), None if required else value, required=required, style="assigned"
-            )
+            self.options[name] = setting(name, (name,), value, style="assigned")
 
 
 def _package(place: str, package: str, group: str) -> str:
@@ -148,13 +146,15 @@ def _package(place: str, package: str, group: str) -> str:
 
 
 def setting(name: str, flags: tuple[str, ...], value: Any, **settings: Any) -> Option:
-    """Return the option of a value in a file."""
+    """Return the option of a value in a file; of Hydra's and OmegaConf's `???`, one that is required."""
+    required, value = value == "???", None if value == "???" else value
     is_list = isinstance(value, list)
     kind: Kind = kind_of(value[0]) if is_list and value else "str" if value is None or is_list else kind_of(value)
     literals = ("False", "True") if settings.get("style") == "joined" else ("false", "true")
     nargs = "*" if is_list else ""
     group = settings.pop("group", name.rpartition(".")[0])
-    return Option(name, flags, kind, nargs=nargs, default=value, literals=literals, group=group, **settings)
+    made = Option(name, flags, kind, nargs=nargs, default=value, literals=literals, group=group, **settings)
+    return replace(made, required=required)
 
 
 def flat(loaded: Mapping[Any, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
@@ -163,18 +163,12 @@ def flat(loaded: Mapping[Any, Any], prefix: str = "", depth: int = 0) -> Iterato
         name = f"{prefix}{key}"
         if isinstance(value, dict) and value and depth < 12:
             yield from flat(value, f"{name}.", depth + 1)
-        elif isinstance(value, list) and not all(isinstance(each, str | int | float) for each in value):
-            yield name, _brief(value)
-        elif isinstance(value, str | int | float | list | None):
+        elif all(
+            isinstance(each, str | int | float | None) for each in (value if isinstance(value, list) else [value])
+        ):
             yield name, value
         else:
-            yield name, _brief(value)
-
-
-def _brief(value: Any) -> str:
-    import json
-
-    return json.dumps(value, default=str)
+            yield name, json.dumps(value, default=str)
 
 
 def yaml_options(path: Path, prefix: str = "--") -> list[Option]:

@@ -1,8 +1,10 @@
-"""What one call of `add_argument` or one decorator of click declares, as an option."""
+"""What a script declares of one option, in the words of argparse, as an option: read from a call in its source, or from
+the parser that a probe found.
+"""
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,76 +12,68 @@ from engine.script.field import Kind
 from engine.script.values import Function, Library, Made, is_constant
 from engine.script.words import Option, kind_of, name_of
 
+Said = Mapping[str, Any]
+"""A declaration: `dest`, `flags` (none of a positional argument); `action`, `type` (a name), `source` (of a converter
+that the script defines), `nargs`, `const`, `default`, `choices`, `help`, `required` as in argparse; `off` (the flags
+that write False), `group`, `command` (its subcommand), `style`.
+"""
 
-def argparse_option(flags: list[str], kwargs: dict[str, Any], title: str, command: tuple[str, ...]) -> Option | None:
-    """Return the option that `add_argument` declares; None for help and version."""
-    is_positional = not flags[0].startswith("-")
-    destination = kwargs.get("dest")
-    long = next((each for each in flags if each.startswith("--")), flags[0])
-    name = destination if isinstance(destination, str) else name_of(long) if not is_positional else flags[0]
-    action = kwargs.get("action")
-    said = kwargs.get("help")
-    default = kwargs.get("default")
-    default = default if is_constant(default) else None
+
+def option_of(said: Said) -> Option | None:
+    """Return the option of a declaration; None for help, version and constants."""
+    action, default, constant = said.get("action") or "store", said.get("default"), said.get("const")
+    flags, nargs = tuple(map(str, said.get("flags") or ())), said.get("nargs")
     base = Option(
-        name,
-        () if is_positional else tuple(flags),
-        help=" ".join(said.split()).replace("%%", "%") if isinstance(said, str) else "",
-        group=title,
-        command=command,
-        required=kwargs.get("required") is True or (is_positional and kwargs.get("nargs") not in ("?", "*")),
+        str(said["dest"]),
+        flags,
+        help=" ".join(str(said.get("help") or "").split()),
+        group=str(said.get("group") or ""),
+        command=tuple(map(str, said.get("command") or ())),
+        required=bool(said["required"]) if "required" in said else not flags and nargs not in ("?", "*"),
+        style=said.get("style", "separate"),
     )
-    if said == "==SUPPRESS==" or action in ("help", "version"):
-        return None
-    constant = kwargs.get("const")
+    if action in ("store_const", "append_const") and isinstance(constant, bool):
+        action = "store_true" if constant else "store_false"
     match action:
+        case "help" | "version" | "store_const" | "append_const":
+            return None
+        case "command":
+            return replace(base, action="command", required=False, subcommands=tuple(map(str, said["choices"])))
         case "store_true":
             return replace(base, type="bool", action="on", default=bool(default))
         case "store_false":
-            return replace(base, type="bool", action="off", default=True if default is None else bool(default))
-        case "store_const" | "append_const":
-            on = isinstance(constant, bool)
-            return replace(base, type="bool", action="on" if constant else "off", default=default) if on else None
+            return replace(base, type="bool", action="off", default=default is None or bool(default))
         case "count":
             return replace(base, type="int", action="count", default=default or 0)
-        case Library() if action.name.endswith("BooleanOptionalAction"):
-            off = tuple(f"--no-{each[2:]}" for each in flags if each.startswith("--"))
-            return replace(base, type="bool", action="pair", off_flags=off, default=default)
-    return _valued(base, kwargs, default)
+        case "pair" | "BooleanOptionalAction":
+            off = tuple(said.get("off") or [each for each in flags if re.match(r"--(.*\.)?no-", each)])
+            on = tuple(each for each in flags if each not in off)
+            off = off or tuple(f"--no-{each[2:]}" for each in flags if each.startswith("--"))
+            return replace(base, flags=on, type="bool", action="pair", off_flags=off, default=default)
+    return _valued(base, said, str(action))
 
 
-def _valued(base: Option, kwargs: dict[str, Any], default: Any) -> Option:
+def _valued(base: Option, said: Said, action: str) -> Option:
     """Return an option that takes values."""
-    kind, literals = _kind_of_type(kwargs.get("type"), default)
-    nargs = str(kwargs["nargs"]) if isinstance(kwargs.get("nargs"), str | int) else ""
-    nargs = "..." if nargs == "A..." or isinstance(kwargs.get("nargs"), Library) else nargs
-    choices = kwargs.get("choices")
-    choices = tuple(choices) if isinstance(choices, list | tuple | dict | set) and is_constant(choices) else ()
-    if kwargs.get("type") is None and choices and all(kind_of(each) == "str" for each in choices):
+    default, constant, converter = said.get("default"), said.get("const"), str(said.get("type") or "")
+    kind, literals = converter_kind(converter, str(said.get("source") or ""), default)
+    nargs = str(said["nargs"]).replace("A...", "...") if isinstance(said.get("nargs"), str | int) else ""
+    listed = said.get("choices")
+    choices = tuple(listed) if isinstance(listed, list | tuple | dict | set) else ()
+    if not converter and choices and all(isinstance(each, str) for each in choices):
         kind = "str"
-    action = "append" if kwargs.get("action") == "append" else "extend" if kwargs.get("action") == "extend" else "store"
-    is_list = nargs not in ("", "?") or action != "store"
-    constant = kwargs.get("const")
-    if nargs == "?" and isinstance(constant, bool) and kwargs.get("type") is None:
+    if nargs == "?" and isinstance(constant, bool) and not converter:
         kind, default = "str", None if isinstance(default, bool) else default
-    return replace(
+    option = replace(
         base,
         type=kind,
-        action=action,  # type: ignore[arg-type]
+        action=action if action in ("append", "extend") else "store",  # type: ignore[arg-type]
         nargs=nargs,
-        default=typed(default, kind, is_list),
         choices=choices if kind != "bool" else (),
         literals=literals,
-        constant=constant if is_constant(constant) else None,
+        constant=constant,
     )
-
-
-def _kind_of_type(kind: Any, default: Any) -> tuple[Kind, tuple[str, str]]:
-    """Return the type that a converter returns, and how it reads False and True."""
-    if isinstance(kind, Function):
-        return converter_kind(getattr(kind.node, "name", "<lambda>"), ast.unparse(kind.node), default)
-    name = kind.name.rsplit(".", 1)[-1] if isinstance(kind, Library | Made) else "" if kind is None else "unknown"
-    return converter_kind(name, "", default)
+    return replace(option, default=typed(default, kind, option.is_list))
 
 
 def converter_kind(name: str, source: str, default: Any) -> tuple[Kind, tuple[str, str]]:
@@ -134,71 +128,111 @@ def _converted(default: Any, kind: Kind) -> Any:
     return int(default) if isinstance(default, str) or default == int(default) else default
 
 
+# ---- from the source -----------------------------------------------------------------------------------------------
+
+
+def argparse_option(flags: Sequence[str], kwargs: Said, group: str, command: tuple[str, ...]) -> Option | None:
+    """Return the option that a call of `add_argument` declares."""
+    is_positional = not flags[0].startswith("-")
+    long = next((each for each in flags if each.startswith("--")), flags[0])
+    said = _constants(kwargs)
+    destination = said.get("dest")
+    said["dest"] = destination if isinstance(destination, str) else flags[0] if is_positional else name_of(long)
+    said |= {"flags": () if is_positional else flags, "group": group, "command": command}
+    said |= {"type": _last_name(kwargs.get("type")), "help": str(said.get("help") or "").replace("%%", "%")}
+    if isinstance(kind := kwargs.get("type"), Function):
+        said |= {"type": getattr(kind.node, "name", "<lambda>"), "source": ast.unparse(kind.node)}
+    if isinstance(kwargs.get("action"), Library):
+        said["action"] = _last_name(kwargs["action"])
+    if isinstance(kwargs.get("nargs"), Library):  # argparse.REMAINDER
+        said["nargs"] = "..."
+    if said.pop("required", None) is True:
+        said["required"] = True
+    return option_of(said)
+
+
 def click_option(made: Made) -> Option | None:
     """Return the option that a decorator of click declares."""
     texts = [each for each in made.args if isinstance(each, str)]
     flags = [each for each in texts if each.startswith("-")]
     if not texts:
         return None
-    explicit = next((each for each in texts if not each.startswith("-")), "")
-    on = [each.split("/")[0].strip() for each in flags]
-    off = [each.split("/")[1].strip() for each in flags if "/" in each]
-    longest = max(on, key=lambda each: len(each) - len(each.lstrip("-")), default="")
-    name = explicit or name_of(longest).lower()
-    default, kwargs = made.kwargs.get("default"), made.kwargs
-    default = default if is_constant(default) else None
-    said = kwargs.get("help")
     is_argument = made.name.endswith("argument")
-    base = Option(
-        name.replace("-", "_"),
-        () if is_argument else tuple(on),
-        help=" ".join(said.split()) if isinstance(said, str) else "",
-        required=kwargs.get("required", is_argument and "default" not in kwargs) is True,
-    )
-    kind, choices = _click_type(kwargs.get("type"), default)
-    if (
-        off
-        or kwargs.get("is_flag") is True
-        or (kwargs.get("is_flag") is not False and isinstance(default, bool) and kwargs.get("type") is None)
-    ):
-        return replace(
-            base,
-            type="bool",
-            action="pair" if off else "off" if default is True and not off else "on",
-            off_flags=tuple(off),
-            default=bool(default),
-        )
-    if kwargs.get("count") is True:
-        return replace(base, type="int", action="count", default=default or 0)
-    is_multiple = kwargs.get("multiple") is True
-    number = kwargs.get("nargs", 1)
-    nargs = "*" if number == -1 else str(number) if isinstance(number, int) and number > 1 else ""
-    return replace(
-        base,
-        type=kind,
-        action="append" if is_multiple else "store",
-        nargs=nargs,
-        default=typed(default, kind, is_multiple or bool(nargs)),
-        choices=choices,
-    )
+    on = [each.split("/")[0].strip() for each in flags]
+    longest = max(on, key=lambda each: len(each) - len(each.lstrip("-")), default="")
+    explicit = next((each for each in texts if not each.startswith("-")), "")
+    said = _constants(made.kwargs)
+    said["dest"] = (explicit or name_of(longest).lower()).replace("-", "_")
+    said |= {"flags": () if is_argument else on, "off": [each.split("/")[1].strip() for each in flags if "/" in each]}
+    said["required"] = said.get("required", is_argument and "default" not in made.kwargs) is True
+    kind = made.kwargs.get("type")
+    if "is_flag" not in said:
+        said["is_flag"] = isinstance(said.get("default"), bool) and kind is None
+    said["type"] = _last_name(kind)
+    choices = kind.args[0] if isinstance(kind, Made) and said["type"].endswith("Choice") and kind.args else kind
+    if isinstance(choices, list | tuple):
+        said |= {"type": "choice", "choices": choices if is_constant(choices) else ()}
+    return option_of(click_words(said))
 
 
-def _click_type(kind: Any, default: Any) -> tuple[Kind, tuple[Any, ...]]:
-    if isinstance(kind, Made) and kind.name.endswith("Choice"):
-        values = kind.args[0] if kind.args else ()
-        return "str", tuple(values) if isinstance(values, list | tuple) and is_constant(values) else ()
-    if isinstance(kind, list | tuple) and is_constant(kind):
-        return "str", tuple(kind)
-    named = kind.name.rsplit(".", 1)[-1].lower() if isinstance(kind, Library | Made) else ""
-    kinds: tuple[Kind, ...] = ("int", "float", "bool")
-    for each in kinds:
-        if named.startswith(each):
-            return each, ()
-    inner = default[0] if isinstance(default, list | tuple) and default else default
-    return (kind_of(inner) if not named and inner is not None and not isinstance(inner, list) else "str"), ()
+def absl_option(kind: str, args: Sequence[Any], kwargs: Said) -> Option | None:
+    """Return the flag that a call of absl's `DEFINE_…` declares."""
+    said = _constants({**dict(zip(("name", "default"), args, strict=False)), **kwargs})
+    if not isinstance(name := said.get("name"), str):
+        return None
+    said.setdefault("help", next((each for each in args[2:] if isinstance(each, str)), ""))
+    said["choices"] = kwargs.get("enum_values", args[2] if kind == "enum" and len(args) > 2 else ())
+    said |= {"dest": name, "type": kind, "off": [f"--no{name}"] if kind.startswith("bool") else []}
+    return option_of(absl_words({**said, "flags": [f"--{name}"]}))
 
 
-def known_help(node: ast.Call, kwargs: dict[str, Any]) -> dict[str, str]:
+def _constants(kwargs: Said) -> dict[str, Any]:
+    return {name: value for name, value in kwargs.items() if is_constant(value)}
+
+
+def _last_name(kind: Any) -> str:
+    """Return the name of a library's type; "" of none."""
+    return kind.name.rpartition(".")[2] if isinstance(kind, Library | Made) else "" if kind is None else "unknown"
+
+
+# ---- the words of other libraries ----------------------------------------------------------------------------------
+
+
+def click_words(said: Said) -> Said:
+    """Return what click says of a parameter in the words of argparse."""
+    default, number = said.get("default"), said.get("nargs", 1)
+    action = "append" if said.get("multiple") else "count" if said.get("count") else "store"
+    if said.get("off"):
+        action, default = "pair", bool(default)
+    elif said.get("is_flag"):
+        action = "store_false" if default is True else "store_true"
+    nargs = "*" if number == -1 else str(number) if isinstance(number, int) and number > 1 else None
+    return {**said, "action": action, "default": default, "nargs": nargs, "type": _plain_type(said.get("type"))}
+
+
+def absl_words(said: Said) -> Said:
+    """Return what absl says of a flag in the words of argparse."""
+    kind = str(said["type"])
+    action = "pair" if said.get("off") else "append" if kind.startswith("multi") else "store"
+    element = _plain_type(kind[6:] if action == "append" else kind)
+    return {"required": False, **said, "action": action, "type": element, "style": "joined"}
+
+
+def fire_words(said: Said) -> Said:
+    """Return what fire reads from a parameter in the words of argparse."""
+    return {**said, "type": _plain_type(said["type"]), "style": "joined"}
+
+
+def _plain_type(name: Any) -> str:
+    """Return the converter of argparse that is like a type of another library, such as `integer range`."""
+    starts = {"int": "int", "float": "float", "bool": "boolean"}
+    return next((kind for start, kind in starts.items() if str(name).lower().startswith(start)), name and "text")
+
+
+# ---- several calls -------------------------------------------------------------------------------------------------
+
+
+def known_help(node: ast.Call, kwargs: Said) -> dict[str, str]:
     """Return what is known of a help text that is put together."""
     described = next((each.value for each in node.keywords if each.arg == "help"), None)
     is_known = described is None or isinstance(kwargs.get("help"), str)
@@ -224,9 +258,7 @@ def add_option(options: list[Option], option: Option) -> None:
             continue
         if {each.action, option.action} == {"on", "off"}:
             on, off = (each, option) if each.action == "on" else (option, each)
-            options[at] = replace(
-                each, action="pair", flags=on.flags, off_flags=off.flags, default=each.default, help=on.help or off.help
-            )
+            options[at] = replace(each, action="pair", flags=on.flags, off_flags=off.flags, help=on.help or off.help)
         elif each.flags == option.flags:
             options[at] = option
         elif each.action == "store" and option.is_switch:

@@ -8,11 +8,11 @@ from pathlib import Path
 from engine.script.annotations import class_options
 from engine.script.command import Command, missing_file, with_options
 from engine.script.configurations import HydraFiles, constant_options, yaml_options
-from engine.script.parsers import Hydra, Lightning, ScriptParsers
+from engine.script.parsers import ScriptParsers
 from engine.script.values import Class
 from engine.script.words import Option
 
-_SUBCOMMANDS = ("fit", "validate", "test", "predict")
+_LIGHTNING = ("fit", "validate", "test", "predict")
 
 
 @dataclass(frozen=True)
@@ -49,79 +49,67 @@ def read_source(command: Command) -> SourceForm:
             return SourceForm(why=f"{command.script} isn't a file in {folder}.")
         parsers = ScriptParsers(path, folder, command.environment)
         parsers.finish(parsers.follow())
-        return _form(command, parsers, folder)
+        options, why = _FORMS.get(parsers.kind, _plain)(command, parsers, folder)
+        return SourceForm(options, why, parsers.kind)
     except SyntaxError as error:
         return SourceForm(why=f"Line {error.lineno} of {Path(error.filename or path).name} isn't valid Python.")
     except (OSError, ValueError, RecursionError) as error:
         return SourceForm(why=f"{command.script} can't be read: {error}.")
 
 
-def _form(command: Command, parsers: ScriptParsers, folder: Path) -> SourceForm:
-    words = command.argv[command.arguments_at :]
-    if parsers.constants is not None:
-        files = [
-            folder / word for word in words if "=" not in word and word.endswith(".py") and (folder / word).is_file()
-        ]
-        return SourceForm(constant_options(parsers.constants, files), kind="configurator")
-    if parsers.hydra is not None:
-        return _hydra(command, parsers, parsers.hydra)
-    if parsers.lightning is not None:
-        return _lightning(command, parsers.lightning, folder)
+def _plain(command: Command, parsers: ScriptParsers, folder: Path) -> tuple[list[Option], str]:
     options, computed = parsers.found()
-    if computed:
-        return SourceForm(options, _computed(command.name, computed), parsers.kind)
-    why = "" if options else f"{command.name} declares no options that its source shows."
-    return SourceForm(options, why, parsers.kind)
-
-
-def _computed(name: str, what: Sequence[str]) -> str:
-    """Return what is known only when a script runs, as a sentence."""
-    classes = list(dict.fromkeys(each for each in what if each))
-    count = sum(not each for each in what)
-    single = "1 option" if count == 1 else f"{count} options"
+    if not computed:
+        return options, "" if options else f"{command.name} declares no options that its source shows."
+    classes = list(dict.fromkeys(each for each in computed if each))
+    count = sum(not each for each in computed)
     parts = [f"the options of {', '.join(classes)}"] if classes else []
-    parts += [f"{single} of {name}"] if count else []
-    verb = "is" if parts == [f"1 option of {name}"] else "are"
-    text = f"{' and '.join(parts)} {verb} known only when the script runs."
-    return text[0].upper() + text[1:]
+    parts += [f"{count} option{'s' * (count > 1)} of {command.name}"] if count else []
+    text = f"{' and '.join(parts)} {'is' if count == 1 and not classes else 'are'} known only when the script runs."
+    return options, text[0].upper() + text[1:]
 
 
-def _after(words: Sequence[str], *flags: str) -> str:
-    """Return the value of a flag among words, "" without it."""
-    for at, word in enumerate(words):
-        flag, equals, text = word.partition("=")
-        if flag in flags:
-            return text if equals else words[at + 1] if at + 1 < len(words) else ""
-    return ""
+def _configurator(command: Command, parsers: ScriptParsers, folder: Path) -> tuple[list[Option], str]:
+    words = [word for word in command.argv[command.arguments_at :] if "=" not in word and word.endswith(".py")]
+    return constant_options(parsers.constants, [folder / word for word in words if (folder / word).is_file()]), ""
 
 
-def _hydra(command: Command, parsers: ScriptParsers, hydra: Hydra) -> SourceForm:
+def _after(words: Sequence[str], *flags: str) -> list[str]:
+    """Return the values of a flag among words."""
+    pairs = ((word.partition("="), after) for word, after in zip(words, [*words[1:], ""], strict=False))
+    return [text if equals else after for (flag, equals, text), after in pairs if flag in flags]
+
+
+def _hydra(command: Command, parsers: ScriptParsers, folder: Path) -> tuple[list[Option], str]:
     words = command.argv[command.arguments_at :]
-    name = _after(words, "--config-name", "-cn") or hydra.name
-    given = _after(words, "--config-path", "-cp") or hydra.path
-    if given and given.endswith(".yaml") and not name:  # before Hydra 1.0
-        given, name = str(Path(given).parent), Path(given).stem
-    folder = parsers.script.parent / (given or "")
-    if given and given.startswith("pkg://"):
-        folder = parsers.roots[-2].joinpath(*given.removeprefix("pkg://").split("."))
-    further = Path(command.folder) / _after(words, "--config-dir", "-cd")
-    if name and not (folder / f"{name.removesuffix('.yaml')}.yaml").is_file() and further.is_dir():
-        folder = further
-    structured = {
-        key: partial(_structured, cls, parsers) for key, cls in hydra.stored.items() if isinstance(cls, Class)
-    }
-    files = HydraFiles(folder, words, structured)
+    said = (("--config-name", "-cn"), ("--config-path", "-cp"), ("--config-dir", "-cd"))
+    name, path, further = (next(iter(_after(words, *flags)), "") for flags in said)
+    path, name = path or parsers.hydra[0] or "", name or parsers.hydra[1] or ""
+    if path.endswith(".yaml") and not name:  # before Hydra 1.0
+        path, name = str(Path(path).parent), Path(path).stem
+    place = parsers.script.parent / path
+    if path.startswith("pkg://"):
+        place = parsers.roots[-2].joinpath(*path.removeprefix("pkg://").split("."))
+    if (
+        name
+        and not (place / f"{name.removesuffix('.yaml')}.yaml").is_file()
+        and (folder / further).is_dir()
+        and further
+    ):
+        place = folder / further
+    classes = {key: cls for key, cls in parsers.stored.items() if isinstance(cls, Class)}
+    files = HydraFiles(place, words, {key: partial(_structured, cls, parsers) for key, cls in classes.items()})
     why = "" if name else "hydra.main names no configuration."
     try:
-        files.compose(name or "")
+        files.compose(name)
     except OSError as error:
         why = why or f"{error}."
     if files.missing and not why:
-        why = f"{files.missing[0]}.yaml isn't a file in {folder}."
+        why = f"{files.missing[0]}.yaml isn't a file in {place}."
     options = [each for each in files.options.values() if not each.name.startswith("hydra")]
-    if not options:
-        return SourceForm(why=why or "The configuration is empty.", kind="hydra")
-    return SourceForm([*_hydra_flags(), *options], why, "hydra")
+    # its own options, so that their values aren't read as words of the script
+    own = [Option(flags[0][2:].replace("-", "_"), flags, group="hidden") for flags in (*said, ("--package", "-p"))]
+    return ([*own, *options], why) if options else ([], why or "The configuration is empty.")
 
 
 def _structured(cls: Class, parsers: ScriptParsers, prefix: str) -> list[Option]:
@@ -129,20 +117,15 @@ def _structured(cls: Class, parsers: ScriptParsers, prefix: str) -> list[Option]
     return [replace(each, style="assigned", flags=(each.name,)) for each in found]
 
 
-def _hydra_flags() -> list[Option]:
-    """Return Hydra's own options, so that their values aren't read as words of the script."""
-    valued = (("--config-name", "-cn"), ("--config-path", "-cp"), ("--config-dir", "-cd"), ("--package", "-p"))
-    return [Option(flags[0][2:].replace("-", "_"), flags, action="store", group="hidden") for flags in valued]
+def lightning_subcommand(command: Command) -> tuple[str, ...]:
+    """Return the subcommand of LightningCLI that a command names, or nothing."""
+    return tuple(word for word in command.argv[command.arguments_at :] if word in _LIGHTNING)[:1]
 
 
-def _lightning(command: Command, lightning: Lightning, folder: Path) -> SourceForm:
-    words = command.argv[command.arguments_at :]
-    subcommand = next((each for each in words if each in _SUBCOMMANDS), "")
-    found = {each.name: each for each in lightning.options}
+def _lightning(command: Command, parsers: ScriptParsers, folder: Path) -> tuple[list[Option], str]:
+    found = {each.name: each for each in parsers.found()[0]}
     why = "Settings of the trainer are known only when the script runs."
-    configs = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("--config", "-c")]
-    configs += [word.partition("=")[2] for word in words if word.startswith("--config=")]
-    for config in configs:
+    for config in _after(command.argv[command.arguments_at :], "--config", "-c"):
         try:
             read = yaml_options(folder / config)
         except OSError:
@@ -152,9 +135,10 @@ def _lightning(command: Command, lightning: Lightning, folder: Path) -> SourceFo
             known = found.get(each.name)
             found[each.name] = replace(known, default=each.default) if known else each
     found.setdefault("seed_everything", Option("seed_everything", ("--seed_everything",), "int", help="Random seed."))
-    place = (subcommand,) if subcommand else ()
-    options = [Option("config", ("--config", "-c"), "str", "append", help="Configuration file.", command=place)]
-    options += [replace(each, command=place) for each in found.values()]
-    if subcommand:
-        options.insert(0, Option("subcommand", action="command", subcommands=_SUBCOMMANDS))
-    return SourceForm(options, why, "lightning")
+    place = lightning_subcommand(command)
+    config_file = Option("config", ("--config", "-c"), "str", "append", help="Configuration file.")
+    options = [replace(each, command=place) for each in (config_file, *found.values())]
+    return [*([Option("subcommand", action="command", subcommands=_LIGHTNING)] if place else []), *options], why
+
+
+_FORMS = {"configurator": _configurator, "hydra": _hydra, "lightning": _lightning}

@@ -21,6 +21,17 @@ from typing import Any, Dict, List
 MOST_FILE_BYTES = 64 * 1024 * 1024
 MOST_DATA_BYTES = 16 * 1024 * 1024 * 1024
 PLAIN = (str, int, float, bool, type(None))
+ACTIONS = {
+    "StoreTrueAction": "store_true",
+    "StoreFalseAction": "store_false",
+    "StoreConstAction": "store_const",
+    "AppendConstAction": "append_const",
+    "AppendAction": "append",
+    "ExtendAction": "extend",
+    "CountAction": "count",
+    "BooleanOptionalAction": "pair",
+}
+"""Words for actions by the classes of argparse, which its copies have too."""
 OPTIONS: List[Dict[str, Any]] = []
 OUTPUT = ""
 PARSE_ARGS = argparse.ArgumentParser.parse_args
@@ -45,10 +56,10 @@ def limit(seconds: Any) -> None:
         resource.setrlimit(name, (most, most))
 
 
-def stop(kind: Any) -> Any:
+def stop() -> Any:
     """Write what was found and end at once: nothing after the parser runs, exit handlers included."""
     with Path(OUTPUT).open("w", encoding="utf-8") as output:
-        json.dump({"kind": kind, "options": OPTIONS}, output)
+        json.dump({"options": OPTIONS}, output)
     os._exit(0)
 
 
@@ -67,14 +78,16 @@ def plain(value: Any) -> Any:
     return getattr(value, "name", None) if hasattr(value, "value") else str(value)
 
 
-def text_of(value: Any) -> Any:
-    """Return a help text, "" for none."""
-    return value if isinstance(value, str) else ""
+def add(library: str, **said: Any) -> None:
+    """Keep what a library says of an option, in its own words."""
+    OPTIONS.append({"library": library, **{name: plain(value) for name, value in said.items()}})
 
 
-def add(**option: Any) -> None:
-    """Keep an option."""
-    OPTIONS.append({name: plain(value) for name, value in option.items()})
+def add_commands(command: Any, inner: Any, add_each: Any) -> None:
+    """Keep the names of subcommands, then the options of each."""
+    add("argparse", dest="command", action="command", choices=list(inner), command=command)
+    for name, each in inner.items():
+        add_each(each, (*command, name))
 
 
 # ---- argparse ----------------------------------------------------------------------------------------------------
@@ -82,34 +95,33 @@ def add(**option: Any) -> None:
 
 def add_parser(parser: Any, command: Any = ()) -> None:
     """Keep the options of a parser of argparse, or of a copy of it, and those of its subcommands."""
-    groups = {}
-    for group in getattr(parser, "_action_groups", ()):
-        for action in group._group_actions:
-            groups[id(action)] = text_of(group.title)
+    titles = {id(action): group.title for group in parser._action_groups for action in group._group_actions}
     for action in parser._actions:
-        kind = type(action).__name__.strip("_")
-        if "Help" in kind or "Version" in kind or kind == "ActionPrintConfig":
+        kinds = [each.__name__.strip("_") for each in type(action).__mro__]
+        if "Help" in kinds[0] or "Version" in kinds[0] or kinds[0] == "ActionPrintConfig":
             continue
-        if kind.endswith("SubParsersAction") or (isinstance(action.choices, dict) and hasattr(action, "add_parser")):
-            add(dest=action.dest, flags=[], kind="command", choices=list(action.choices), command=command)
-            for name, inner in action.choices.items():
-                add_parser(inner, (*command, name))
+        if kinds[0].endswith("SubParsersAction") or (
+            isinstance(action.choices, dict) and hasattr(action, "add_parser")
+        ):
+            add_commands(command, action.choices, add_parser)
             continue
-        title = groups.get(id(action), "")
+        title, takes = titles.get(id(action), ""), action.nargs != 0
+        said = {} if not action.option_strings else {"required": action.required}
         add(
+            "argparse",
             dest=action.dest,
             flags=list(action.option_strings),
-            kind=kind,
+            action=next((ACTIONS[each] for each in kinds if each in ACTIONS), "store" if takes else "store_true"),
             type=getattr(action.type, "__name__", type(action.type).__name__) if action.type else "",
             source=source_of(action.type),
-            nargs=action.nargs,
+            nargs=action.nargs if takes else None,
             const=action.const,
             default=action.default if action.default != argparse.SUPPRESS else None,
             choices=list(action.choices) if action.choices is not None else [],
-            help=text_of(action.help) if action.help != argparse.SUPPRESS else "",
-            required=action.required,
+            help=str(action.help or "").replace("%%", "%") if action.help != argparse.SUPPRESS else "",
             group="" if title in ("options", "optional arguments", "positional arguments") else title,
             command=command,
+            **said,
         )
 
 
@@ -131,7 +143,7 @@ def parse_args(self: Any, args: Any = None, namespace: Any = None) -> Any:
     if not of_command_line(args) and not OPTIONS:
         return PARSE_ARGS(self, args, namespace)
     add_parser(self)
-    return stop("argparse")
+    return stop()
 
 
 def parse_known_args(self: Any, args: Any = None, namespace: Any = None, **more: Any) -> Any:
@@ -140,7 +152,7 @@ def parse_known_args(self: Any, args: Any = None, namespace: Any = None, **more:
         return PARSE_KNOWN(self, args, namespace, **more)
     add_parser(self)
     if getattr(self, "add_help", True):
-        return stop("argparse")
+        return stop()
     return PARSE_KNOWN(self, args, namespace, **more)
 
 
@@ -153,8 +165,8 @@ def patch_click(module: Any) -> None:
     def main(self: Any, *words: Any, **settings: Any) -> Any:
         if os.environ.get(f"_{getattr(self, 'name', '')}_COMPLETE"):
             return None
-        add_click(self, ())
-        return stop("click")
+        add_click(self)
+        return stop()
 
     base = getattr(module, "BaseCommand", None) or module.Command
     for each in {base, module.Command}:
@@ -162,34 +174,26 @@ def patch_click(module: Any) -> None:
         each.__call__ = main
 
 
-def add_click(command: Any, path: Any) -> None:
+def add_click(command: Any, path: Any = ()) -> None:
+    """Keep the parameters of a command of click, and those of its subcommands."""
     for param in command.params:
         kind = getattr(param, "type", None)
-        default = param.default
-        if type(default).__module__.startswith("click") or type(default).__module__.startswith("typer"):
-            default = None  # a marker for none
+        is_none = type(param.default).__module__.startswith(("click", "typer"))  # a marker
+        said = {name: getattr(param, name, None) for name in ("nargs", "multiple", "count", "is_flag", "required")}
         add(
+            "click",
             dest=param.name,
             flags=list(param.opts) if type(param).__name__.endswith("Option") else [],
             off=list(param.secondary_opts),
-            kind="click",
             type=getattr(kind, "name", "text"),
-            nargs=param.nargs,
-            multiple=getattr(param, "multiple", False),
-            count=getattr(param, "count", False),
-            is_flag=getattr(param, "is_flag", False),
-            default=default,
+            default=None if is_none else param.default,
             choices=[getattr(each, "value", each) for each in getattr(kind, "choices", [])],
-            help=text_of(getattr(param, "help", "")),
-            required=param.required,
-            group="",
+            help=getattr(param, "help", ""),
             command=path,
+            **said,
         )
-    inner = getattr(command, "commands", None)
-    if isinstance(inner, dict):
-        add(dest="command", flags=[], kind="command", choices=list(inner), command=path)
-        for name, each in inner.items():
-            add_click(each, (*path, name))
+    if isinstance(getattr(command, "commands", None), dict):
+        add_commands(path, command.commands, add_click)
 
 
 def patch_tyro(module: Any) -> None:
@@ -200,7 +204,7 @@ def patch_tyro(module: Any) -> None:
             return original(f, **settings)
         kept = {name: settings[name] for name in ("description", "default", "config") if name in settings}
         add_parser(module.extras.get_parser(f, **kept))
-        return stop("tyro")
+        return stop()
 
     original = module.cli
     module.cli = cli
@@ -211,23 +215,19 @@ def patch_absl(module: Any) -> None:
 
     def run(*words: Any, **settings: Any) -> Any:
         flags = sys.modules["absl.flags"]
-
         for owner, found in flags.FLAGS.flags_by_module_dict().items():
-            if owner.startswith("absl."):
-                continue
-            for flag in found:
+            for flag in found if not owner.startswith("absl.") else ():
                 add(
+                    "absl",
                     dest=flag.name,
                     flags=["--" + flag.name],
-                    kind="absl",
+                    off=["--no" + flag.name] if flag.boolean else [],
                     type=flag.flag_type(),
                     default=flag.default,
                     choices=list(getattr(flag.parser, "enum_values", None) or []),
-                    help=text_of(flag.help),
-                    off=["--no" + flag.name] if flag.boolean else [],
-                    command=(),
+                    help=flag.help,
                 )
-        return stop("absl")
+        return stop()
 
     module.run = run
 
@@ -237,13 +237,13 @@ def patch_fire(module: Any) -> None:
 
     def fire(component: Any = None, *words: Any, **settings: Any) -> Any:
         if not (inspect.isfunction(component) or inspect.isclass(component)):
-            return stop("fire")
+            return stop()
         for name, parameter in inspect.signature(component).parameters.items():
             none = parameter.default is inspect.Parameter.empty
             default = None if none else parameter.default
             kind = type(default).__name__ if default is not None else getattr(parameter.annotation, "__name__", "str")
-            add(dest=name, flags=["--" + name], kind="fire", type=kind, default=default, required=none, command=())
-        return stop("fire")
+            add("fire", dest=name, flags=["--" + name], type=kind, default=default, required=none)
+        return stop()
 
     module.Fire = fire
 
@@ -298,11 +298,11 @@ def main() -> None:
         with Path(OUTPUT).open("w", encoding="utf-8") as output:
             said = f"{type(error).__name__}: {error}"
             module = error.name if isinstance(error, ModuleNotFoundError) else None
-            json.dump({"kind": "", "options": OPTIONS, "error": said[:500], "missing": module}, output)
+            json.dump({"options": OPTIONS, "error": said[:500], "missing": module}, output)
         traceback.print_exc()
         os._exit(1)
     if mode != "whole":
-        stop("" if not OPTIONS else "argparse")
+        stop()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,10 +23,19 @@ import psutil
 
 from engine.script.command import Command, with_options
 from engine.script.configurations import flat, read_yaml, setting
-from engine.script.declarations import add_option, converter_kind, typed
-from engine.script.enrich import SourceForm, read_source
-from engine.script.field import Kind
-from engine.script.words import Option, kind_of, name_of
+from engine.script.declarations import (
+    Said,
+    absl_words,
+    add_option,
+    click_words,
+    converter_kind,
+    fire_words,
+    option_of,
+    typed,
+)
+from engine.script.enrich import SourceForm, lightning_subcommand, read_source
+from engine.script.field import Style
+from engine.script.words import Option, name_of, value_of
 
 LIMIT_S = 20
 """Seconds, of CPU and on the clock."""
@@ -34,7 +43,9 @@ _CHILD = Path(__file__).with_name("parser_dump.py")
 _MARK = "PARALLAB_PROBE"
 _MOST_OUTPUT = 4_000_000
 _MOST_OPTIONS = 2_000
-_SUBCOMMANDS = ("fit", "validate", "test", "predict")
+_PRINTS = {"hydra": (("--cfg", "job"), ""), "lightning": (("--print_config",), "--")}
+"""Words by which a script prints its configuration, and what precedes the names of its settings."""
+_WORDS: dict[str, Callable[[Said], Said]] = {"click": click_words, "absl": absl_words, "fire": fire_words}
 
 
 @dataclass(frozen=True)
@@ -59,19 +70,14 @@ def probed(command: Command, limit_s: float = LIMIT_S) -> Command:
         return replace(before, why_not=source.why)
     if shutil.which(interpreter(command)[0], path=_path(command)) is None:
         return replace(before, why_not=f"{interpreter(command)[0]} isn't a program that can be run.")
-    if source.kind == "hydra":
-        found, why = _hydra(command, source, limit_s)
-        level = "configuration"
-    elif source.kind == "lightning":
-        found, why = _lightning(command, source, limit_s)
-        level = "configuration"
+    if source.kind in _PRINTS:
+        found, why = _printed(command, source, limit_s)
     else:
         found, why = _stopped(command, limit_s)
-        level = "probe"
     if found:
-        return with_options(command, found, level, "")  # type: ignore[arg-type]
-    if before.level == "command" and not source.options:
-        helped = _help(command, limit_s)
+        return with_options(command, found, "configuration" if source.kind in _PRINTS else "probe")
+    if not source.options:
+        helped = help_options(_run(command, "whole", ["--help"], limit_s, only=True).text)
         if helped:
             return with_options(command, helped, "help", why)
     return replace(before, why_not=why)
@@ -114,28 +120,17 @@ def _has_inline(command: Command) -> bool:
 # ---- the three ways --------------------------------------------------------------------------------------------------
 
 
-def _hydra(command: Command, source: SourceForm, limit_s: float) -> tuple[list[Option], str]:
-    ended = _run(command, "whole", ["--cfg", "job"], limit_s)
+def _printed(command: Command, source: SourceForm, limit_s: float) -> tuple[list[Option], str]:
+    words, prefix = _PRINTS[source.kind]
+    ended = _run(command, "whole", words, limit_s)
     loaded = read_yaml(ended.output)
     if ended.why or not isinstance(loaded, dict):
-        return [], ended.why or "The script printed no configuration for --cfg job."
+        return [], ended.why or f"The script printed no configuration for {' '.join(words)}."
     known = {each.name: each for each in source.options}
+    place = lightning_subcommand(command) if prefix else ()
+    style: Style = "separate" if prefix else "assigned"
     for name, value in flat(loaded):
-        made = setting(name, (name,), None if value == "???" else value, required=value == "???", style="assigned")
-        known[name] = replace(made, choices=known[name].choices) if name in known else made
-    return list(known.values())[:_MOST_OPTIONS], ""
-
-
-def _lightning(command: Command, source: SourceForm, limit_s: float) -> tuple[list[Option], str]:
-    words = command.argv[command.arguments_at :]
-    place = tuple(word for word in words if word in _SUBCOMMANDS)[:1]
-    ended = _run(command, "whole", ["--print_config"], limit_s)
-    loaded = read_yaml(ended.output)
-    if ended.why or not isinstance(loaded, dict):
-        return [], ended.why or "The script printed no configuration for --print_config."
-    known = {each.name: each for each in source.options}
-    for name, value in flat(loaded):
-        made = setting(name, (f"--{name}",), value, command=place)
+        made = setting(name, (f"{prefix}{name}",), value, command=place, style=style)
         given = known.get(name)
         known[name] = replace(made, help=given.help, choices=given.choices) if given else made
     return list(known.values())[:_MOST_OPTIONS], ""
@@ -144,8 +139,8 @@ def _lightning(command: Command, source: SourceForm, limit_s: float) -> tuple[li
 def _stopped(command: Command, limit_s: float) -> tuple[list[Option], str]:
     ended = _run(command, "module" if command.is_module else "file", [], limit_s)
     found: list[Option] = []
-    for each in ended.report.get("options", [])[:_MOST_OPTIONS]:
-        option = _option(each) if isinstance(each, dict) else None
+    for said in ended.report.get("options", [])[:_MOST_OPTIONS]:
+        option = option_of(_WORDS.get(said["library"], dict)(said)) if isinstance(said, dict) else None
         if option is not None:
             add_option(found, option)
     if found and not ended.why:
@@ -153,98 +148,10 @@ def _stopped(command: Command, limit_s: float) -> tuple[list[Option], str]:
     return [], ended.why or f"{command.name} ended without parsing options."
 
 
-def _option(plain: dict[str, Any]) -> Option | None:
-    """Return an option of the child's report."""
-    name, kind = str(plain.get("dest")), str(plain.get("kind"))
-    flags = tuple(str(each) for each in plain.get("flags") or ())
-    place = tuple(str(each) for each in plain.get("command") or ())
-    choices = plain.get("choices") or []
-    if kind == "command":
-        return Option(name, action="command", subcommands=tuple(map(str, choices)), command=place)
-    base = Option(
-        name,
-        flags,
-        help=" ".join(str(plain.get("help") or "").split()).replace("%%", "%"),
-        group=str(plain.get("group") or ""),
-        command=place,
-        required=bool(plain.get("required")),
-    )
-    default = plain.get("default")
-    off = tuple(str(each) for each in plain.get("off") or ())
-    if kind in ("click", "absl", "fire"):
-        return _of_library(base, kind, plain, default, off)
-    match kind:
-        case "StoreTrueAction" | "StoreConstAction" if kind == "StoreTrueAction" or plain.get("const") is True:
-            return replace(base, type="bool", action="on", default=bool(default))
-        case "StoreFalseAction" | "StoreConstAction" if kind == "StoreFalseAction" or plain.get("const") is False:
-            return replace(base, type="bool", action="off", default=default is not False)
-        case "CountAction":
-            return replace(base, type="int", action="count", default=default or 0)
-        case "BooleanOptionalAction":
-            off = tuple(each for each in flags if re.match(r"--(.*\.)?no-", each))
-            on = tuple(each for each in flags if each not in off)
-            return replace(base, flags=on, type="bool", action="pair", off_flags=off, default=default)
-        case "StoreConstAction":
-            return None
-    return _valued(base, plain, default, tuple(choices))
-
-
-def _valued(base: Option, plain: dict[str, Any], default: Any, choices: tuple[Any, ...]) -> Option:
-    kind, literals = converter_kind(str(plain.get("type") or ""), str(plain.get("source") or ""), default)
-    nargs = plain.get("nargs")
-    action = str(plain.get("kind"))
-    repeated = "append" if "Append" in action else "extend" if "Extend" in action else "store"
-    written = "..." if nargs == "A..." else "" if nargs is None else str(nargs)
-    is_list = written not in ("", "?") or repeated != "store"
-    constant = plain.get("const")
-    if written == "?" and isinstance(constant, bool) and not plain.get("type"):
-        kind, default = "str", None if isinstance(default, bool) else default
-    if choices and not plain.get("type"):
-        kind = kind_of(choices[0]) if default is None else kind
-    return replace(
-        base,
-        type=kind,
-        action=repeated,  # type: ignore[arg-type]
-        nargs=written,
-        default=typed(default, kind, is_list),
-        choices=choices if kind != "bool" else (),
-        literals=literals,
-        constant=constant,
-    )
-
-
-def _of_library(base: Option, kind: str, plain: dict[str, Any], default: Any, off: tuple[str, ...]) -> Option:
-    """Return an option of click, absl or fire."""
-    named = str(plain.get("type") or "").lower()
-    kinds: dict[str, Kind] = {"int": "int", "float": "float", "bool": "bool"}
-    element: Kind = next((each for start, each in kinds.items() if named.startswith(start)), "str")
-    choices = tuple(plain.get("choices") or ())
-    if kind == "fire":
-        return replace(base, type=element, default=typed(default, element, False), style="joined")
-    if plain.get("is_flag") or off:
-        flag = "pair" if off else "off" if default is True else "on"
-        return replace(base, type="bool", action=flag, off_flags=off, default=bool(default))  # type: ignore[arg-type]
-    if plain.get("count"):
-        return replace(base, type="int", action="count", default=default or 0)
-    number = plain.get("nargs", 1)
-    nargs = "*" if number == -1 else str(number) if isinstance(number, int) and number > 1 else ""
-    is_repeated = bool(plain.get("multiple")) or named.startswith("multi")
-    value = typed(default, element, is_repeated or bool(nargs))
-    action = "append" if is_repeated else "store"
-    style = "joined" if kind == "absl" else "separate"
-    return replace(base, type=element, action=action, nargs=nargs, default=value, choices=choices, style=style)  # type: ignore[arg-type]
-
-
 _HELP_LINE = re.compile(
     r"^ {1,8}(-{1,2}[A-Za-z][^\s,=]*(?:[ =]\S+)?(?:, *-{1,2}[A-Za-z][^\s,=]*(?:[ =]\S+)?)*)(?:\s{2,}(.*))?$"
 )
 _HELP_DEFAULT = re.compile(r"[\[(]default(?:s to|:|=)?\s*([^\])]+)[\])]", re.IGNORECASE)
-
-
-def _help(command: Command, limit_s: float) -> list[Option]:
-    """Return the options that the text of `--help` names."""
-    ended = _run(command, "whole", ["--help"], limit_s, only=True)
-    return help_options(ended.text)
 
 
 def help_options(text: str) -> list[Option]:
@@ -267,22 +174,13 @@ def help_options(text: str) -> list[Option]:
         long = next((each for each in flags if each.startswith("--")), flags[0])
         if long in ("--help", "--version"):
             continue
-        default = _HELP_DEFAULT.search(described)
-        value = default[1].strip().strip("'\"") if default else None
-        kind, _ = converter_kind("", "", _plain_value(value))
-        if valued:
-            found.append(
-                Option(name_of(long), flags, kind, default=typed(_plain_value(value), kind, False), help=described)
-            )
-        else:
-            found.append(Option(name_of(long), flags, "bool", "on", default=False, help=described))
+        match = _HELP_DEFAULT.search(described)
+        written = match[1].strip().strip("'\"") if match else "None"
+        default = None if written == "None" else value_of(written)
+        kind, _ = converter_kind("", "", default)
+        option = Option(name_of(long), flags, kind, default=typed(default, kind, False), help=described)
+        found.append(option if valued else replace(option, type="bool", action="on", default=False))
     return found
-
-
-def _plain_value(text: str | None) -> Any:
-    from engine.script.words import value_of
-
-    return None if text in (None, "None") else value_of(text or "")
 
 
 # ---- the child -------------------------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
-"""Values of a script that is followed without being executed: constants, and what stands for all else."""
+"""Values of a script that is followed without being executed: constants, what stands for all else, and names."""
 
 import ast
 import operator
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class Module:
     text: str
     names: dict[str, Any] = field(default_factory=dict)
     is_entry: bool = False
-    state: str = "unread"
+    is_followed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +84,21 @@ class Function:
     instance: Any = None
     owner: "Class | None" = None
 
+    def bound(self, instance: Any, owner: "Class") -> "Function":
+        """Return it as a method of a class, of an instance if there is one."""
+        return replace(self, instance=instance, owner=owner)
+
+    def is_made_by(self, decorator: str) -> bool:
+        """Return whether a decorator of Python makes it, such as `staticmethod`."""
+        return Library(f"builtins.{decorator}") in self.decorators
+
+    def parameters(self) -> list[tuple[ast.arg, ast.expr | None]]:
+        """Return its parameters with their defaults, without `*args` and `**kwargs`."""
+        spec = self.node.args
+        plain = [*spec.posonlyargs, *spec.args]
+        defaults = [*([None] * (len(plain) - len(spec.defaults))), *spec.defaults, *spec.kw_defaults]
+        return list(zip([*plain, *spec.kwonlyargs], defaults, strict=True))
+
 
 @dataclass(frozen=True, eq=False)
 class Class:
@@ -93,7 +108,6 @@ class Class:
     module: Module
     bases: tuple[Any, ...]
     names: dict[str, Any]
-    decorators: tuple[Any, ...] = ()
 
     def line(self) -> Iterator["Class | Library"]:
         """Yield it and its bases, nearest first."""
@@ -103,6 +117,15 @@ class Class:
                 yield from base.line()
             elif isinstance(base, Library):
                 yield base
+
+    def member(self, name: str, after: "Class | None" = None) -> Any:
+        """Return what it or its bases have by a name; with `after`, only the bases after that class."""
+        line = [each for each in self.line() if isinstance(each, Class)]
+        for each in line[line.index(after) + 1 if after in line else 0 :]:
+            if name in each.names:
+                found = each.names[name]
+                return found.bound(None, each) if isinstance(found, Function) else found
+        return UNKNOWN
 
 
 @dataclass(eq=False)
@@ -139,6 +162,32 @@ class Super:
     owner: Class
 
 
+class Scope:
+    """The names of a block, and those around it."""
+
+    def __init__(self, module: Module, names: dict[str, Any], around: dict[str, Any] | None = None) -> None:
+        self.module, self.names, self.around = module, names, around or {}
+        self.returned: Any = None
+        """What a branch that Python might not execute returned."""
+
+    def inner(self) -> "Scope":
+        """Return the scope of a class's body, a function or a comprehension in this one."""
+        return Scope(self.module, {}, self.chain())
+
+    def chain(self) -> dict[str, Any]:
+        """Return the names that an inner function sees, besides the module's."""
+        return self.around if self.names is self.module.names else {**self.around, **self.names}
+
+    def lookup(self, name: str) -> Any:
+        """Return the value of a name, which may be one of Python's."""
+        for names in (self.names, self.around, self.module.names):
+            if name in names:
+                return names[name]
+        if name == "__name__":
+            return "__main__" if self.module.is_entry else self.module.path.stem
+        return str(self.module.path) if name == "__file__" else Library(f"builtins.{name}")
+
+
 def is_constant(value: Any) -> bool:
     """Return whether a value is a constant of moderate size, all the way down."""
     left, size = [value], 0
@@ -157,21 +206,19 @@ def is_constant(value: Any) -> bool:
 
 
 def computed(op: ast.operator | ast.cmpop, left: Any, right: Any) -> Any:
+    """Return what an operator gives of two values."""
+    kind = type(op)
     if not is_constant(left) or not is_constant(right):
-        if isinstance(op, ast.Add) and isinstance(left, list) and isinstance(right, list):
-            return left + right
+        return left + right if kind is ast.Add and isinstance(left, list) and isinstance(right, list) else UNKNOWN
+    if kind is ast.Pow:
+        is_number = isinstance(left, int | float) and isinstance(right, int | float)
+        return left**right if is_number and abs(right) <= 100 and abs(left) < 1e6 else UNKNOWN
+    if kind is ast.Mod and isinstance(left, str) and re.search(r"%[^a-z%]*(\d{3}|\*)", left):
         return UNKNOWN
-    if type(op) is ast.Pow:
-        small = (
-            isinstance(left, int | float) and isinstance(right, int | float) and abs(right) <= 100 and abs(left) < 1e6
-        )
-        return left**right if small else UNKNOWN
-    if isinstance(op, ast.Mod) and isinstance(left, str) and re.search(r"%[^a-z%]*(\d{3}|\*)", left):
-        return UNKNOWN
-    if isinstance(op, ast.Mult) and (isinstance(left, str | list | tuple) or isinstance(right, str | list | tuple)):
-        size = left * len(right) if isinstance(left, int) else len(left) * right if isinstance(right, int) else 0
+    if kind is ast.Mult and isinstance(left, str | list | tuple) != isinstance(right, str | list | tuple):
+        size = left * len(right) if isinstance(left, int) else len(left) * right
         return left * right if size < MOST_ITEMS else UNKNOWN
-    return _OPERATORS[type(op)](left, right) if type(op) in _OPERATORS else UNKNOWN
+    return _OPERATORS[kind](left, right) if kind in _OPERATORS else UNKNOWN
 
 
 def method_of(of: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -295,25 +295,17 @@ def _with_value(field: CommandField, text: str) -> CommandField:
 
 def _inferred(given: _Given) -> CommandField:
     """Return the field of an option of which only the pasted words are known."""
-    name, values = name_of(given.flag), given.values
-    if given.style == "assigned":
-        name = given.flag.lstrip("+")
+    name = given.flag.lstrip("+") if given.style == "assigned" else name_of(given.flag)
+    base = CommandField(name, "bool", True, pasted=True, flag=given.flag, style=given.style, spans=(given.span,))
     if given.style == "switch":
         off = given.flag.startswith("--no-")
-        flag, off_flag = ("", given.flag) if off else (given.flag, "")
-        name = name_of(given.flag[5:]) if off else name
-        return CommandField(
-            name, "bool", not off, pasted=True, flag=flag, off=off_flag, style="switch", spans=(given.span,)
-        )
-    found = [value_of(each) for each in values]
+        return replace(base, name=name_of(given.flag[5:]), default=False, flag="", off=given.flag) if off else base
+    found = [value_of(each) for each in given.values]
     if len(found) > 1:
         element: Kind = "int" if all(isinstance(each, int) for each in found) else "float"
-        return CommandField(name, "list", found, pasted=True, flag=given.flag, element=element, spans=(given.span,))
-    kind = kind_of(found[0])
-    literals = _LITERALS.get(values[0], ("False", "True"))
-    return CommandField(
-        name, kind, found[0], pasted=True, flag=given.flag, style=given.style, literals=literals, spans=(given.span,)
-    )
+        return replace(base, type="list", default=found, element=element)
+    literals = _LITERALS.get(given.values[0], base.literals)
+    return replace(base, type=kind_of(found[0]), default=found[0], literals=literals)
 
 
 def _repeated(before: CommandField, again: CommandField, given: _Given) -> CommandField:
@@ -322,9 +314,7 @@ def _repeated(before: CommandField, again: CommandField, given: _Given) -> Comma
     if again.style == "switch":
         counted = before.default + again.default if again.type == "int" else again.default
         return replace(again, default=counted, spans=spans)
-    if given.option is not None and not given.option.is_list:
-        return replace(again, spans=spans)
-    if given.option is not None and given.option.action != "append" and given.option.action != "extend":
+    if given.option is not None and given.option.action not in ("append", "extend"):
         return replace(again, spans=spans)
     values = [*_as_list(before.default), *_as_list(again.default)]
     kinds = {kind_of(each) for each in values}

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from engine.script import parser_dump
 from engine.script.command import Command, read_command
-from engine.script.enrich import enriched
+from engine.script.declarations import absl_words, option_of
+from engine.script.enrich import enriched, read_source
 
 TRAP = "raise SystemExit('executed')\n"
 """The end of each module: a form that was read by execution would end here."""
@@ -464,6 +466,49 @@ def test_lightning_reads_its_classes_and_its_file(folder: Path) -> None:
     assert command.rendered({"model.bias": False, "trainer.max_epochs": 4}).text == (
         "python cli.py fit --config c.yaml --model.width 16 --model.bias false --trainer.max_epochs 4"
     )
+
+
+BUILT = """
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data")
+    parser.add_argument("rest", nargs="*", type=int)
+    parser.add_argument("-a", "--a-b", type=int, default="3", help="100%% of it")
+    parser.add_argument("--on", action="store_true")
+    parser.add_argument("--no-off", dest="off", action="store_false")
+    parser.add_argument("--fixed", action="store_const", const=5)
+    parser.add_argument("--pair", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--tag", action="append", default=[])
+    parser.add_argument("-v", action="count", default=0)
+    parser.add_argument("--kind", choices=["x", "y"])
+    parser.add_argument("--plain", type=bool, default=False)
+    parser.add_argument("--some", nargs="+", type=float, default=(1, 2), required=True)
+    parser.add_argument("--maybe", nargs="?", const=True, default=False)
+    group = parser.add_argument_group("model")
+    group.add_argument("--depth", default=1.5)
+    group.add_argument("--words", nargs=argparse.REMAINDER)
+    commands = parser.add_subparsers(dest="command")
+    commands.add_parser("train").add_argument("--lr", type=float)
+"""
+
+
+def test_a_source_and_a_probe_read_a_declaration_alike(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: dict[str, Any] = {}
+    exec(dedent(BUILT), built)
+    monkeypatch.setattr(parser_dump, "OPTIONS", [])
+    parser_dump.add_parser(built["parser"])
+    (folder / "t.py").write_text(dedent(BUILT) + "parser.parse_args()\n" + TRAP)
+    found = read_source(read_command("python t.py", folder=str(folder))).options
+    assert found == [option for said in parser_dump.OPTIONS if (option := option_of(said))]
+    assert len(found) == 16
+
+
+def test_flags_of_absl_with_several_numbers_have_numbers() -> None:
+    said = {"dest": "n", "flags": ["--n"], "type": "multi int", "default": [1, 2], "off": []}
+    option = option_of(absl_words(said))
+    assert option is not None
+    assert (option.type, option.action, option.default) == ("int", "append", [1, 2])
 
 
 @pytest.mark.parametrize(
