@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.actions.submit import NODES, TARGET
 from app.core.assets import at
-from app.launch import own_command, sweep_form
+from app.launch import pasted_command, sweep_form
 from app.launch.message_flow import scene
 from app.launch.recipe_form import recipe_in_words
 from app.links.launch import ASKED, CommandWish, Wish, changes_of, read_command_link, read_link
@@ -72,7 +72,7 @@ def chosen() -> tuple[Experiment | None, str | None]:
     if st.session_state.get(_LINK) != link or _CHOSEN not in st.session_state:
         st.session_state[_LINK] = link
         command = read_command_link(dict(link))
-        if command is None and own_command.is_begun() and not any(values for _, values in link):
+        if command is None and pasted_command.is_begun() and not any(values for _, values in link):
             command = CommandWish()
         _take_command(command) if command else _take(
             read_link(
@@ -102,7 +102,7 @@ def _asked() -> tuple[tuple[str, tuple[str, ...]], ...]:
 def choose(name: str, preset: str | None) -> None:
     """Show the form of an experiment with the preset's values, and put both into the address."""
     if name == OWN:
-        own_command.leave_recipe()
+        pasted_command.leave_recipe()
         choose_own(CommandWish(), {"command": ""})
         return
     found = experiment(name)
@@ -121,7 +121,7 @@ def choose_own(wish: CommandWish, query: Mapping[str, str]) -> None:
     """Show the form of a person's own command, filled with a wish unless that is empty, and put it into the address."""
     st.session_state[_CHOSEN] = ExperimentChoice(OWN, None)
     st.session_state[_FORM_ALONE] = False
-    st.session_state[_WARNINGS] = own_command.take(wish) if wish != CommandWish() else ()
+    st.session_state[_WARNINGS] = pasted_command.take(wish) if wish != CommandWish() else ()
     st.query_params.from_dict(query)
     st.session_state[_LINK] = _asked()
 
@@ -146,7 +146,7 @@ def experiment_list(current: Experiment | None) -> None:
     else:
         own_experiments(READ_S)
         found = {one.name: one for one in experiments()}
-        recipe = "" if current else own_command.recipe_chosen()
+        recipe = "" if current else pasted_command.recipe_chosen()
         st.session_state[_EXPERIMENT] = current.name if current else None if recipe else OWN
         st.radio(
             "Experiment",
@@ -323,7 +323,7 @@ def _take_command(wish: CommandWish) -> None:
     """Fill the form of a person's own command from a link."""
     st.session_state[_CHOSEN] = ExperimentChoice(OWN, None)
     st.session_state[_FORM_ALONE] = False
-    st.session_state[_WARNINGS] = own_command.take(wish) if wish != CommandWish() else ()
+    st.session_state[_WARNINGS] = pasted_command.take(wish) if wish != CommandWish() else ()
     if wish.target is not None:
         st.session_state[TARGET], st.session_state[NODES] = wish.target, wish.nodes
 

@@ -1,13 +1,11 @@
-"""The launch form of a lab's own command: the text that a person pastes, its folder and interpreter, the settings that
-it gives, and the command as it will run.
+"""The launch form of a lab's own command: the fields for its text, folder and interpreter, the settings that it
+gives, and the command as it will run.
 
-Nothing of it runs before Launch, but the probe that a person asks for. Scripts are read only for people who may run
-commands: what a script holds is theirs.
+Nothing of it runs before Launch, but the probe that a person asks for.
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,227 +13,49 @@ import streamlit as st
 
 from app.actions.submit import TARGET
 from app.core.assets import at
-from app.launch import sweep_form
+from app.launch.pasted_command import (
+    FOLDER,
+    PYTHON,
+    READ,
+    SUGGESTED,
+    TEXT,
+    VALUES,
+    Own,
+    carry,
+    chosen_folder,
+    leave_recipe,
+    read,
+    why_unread,
+)
 from app.launch.recipe_form import about_recipe, save_form
 from app.launch.sweep_form import LaunchForm
-from app.links.launch import CommandWish, command_query
+from app.links.launch import command_query
 from app.ui import components, config_form, current_user
 from app.ui.config_form import Problems
 from app.ui.documentation import pages
 from app.ui.html import as_text, link
 from app.ui.store_access import reading
-from engine.config_values import usual_values
-from engine.errors import ConfigError, EngineError
-from engine.experiment import Experiment
-from engine.script.command import LEVELS, Command, Rendered, missing_file, read_command
-from engine.script.enrich import enriched
+from engine.errors import ConfigError
+from engine.script.command import LEVELS, Command, missing_file
 from engine.script.environments import PythonInterpreter, interpreter_at, interpreters, on_path
 from engine.script.probe import LIMIT_S, probed
 from engine.script.settings import definition_of
-from engine.store.records import Run
-from engine.store.scripts import Recipe
 from engine.system.confinement import CONFINEMENT_WORDS, machine_confinement
 from engine.system.runner_process import is_separate
 
-TEXT, FOLDER, PYTHON = "own.text", "own.folder", "own.python"
-"""Keys of the fields; they keep their values while other pages are visited."""
-_GIVEN, _READ, _VALUES, _SUGGESTED = "own.given", "own.read", "own.values", "own.python.suggested"
 _SEARCH = "own.search"
 AS_WRITTEN = ""
 """The choice of the interpreter that the command itself names."""
 GUIDE = "own-script"
-LONG = 24
-"""Longer paths of interpreters are shortened in their choice; the one chosen is below it in full."""
 FEW = 12
 """Up to this many settings that were not pasted are shown at once; more after a click, with a search."""
+LONG = 24
+"""Longer paths of interpreters are shortened in their choice; the one chosen is below it in full."""
 EXAMPLES = (
     "python train.py --lr 0.1 --epochs 3",
     "torchrun --nproc-per-node 2 train.py --amp",
     "OMP_NUM_THREADS=2 uv run train.py model.depth=4",
 )
-
-
-@dataclass(frozen=True)
-class Given:
-    """A command that a run or a recipe has; it stands while the fields are as it fills them."""
-
-    command: Command
-    name: str
-    """The name that its runs have as their experiment."""
-    changes: Mapping[str, Any]
-    """Values that differ from those of the command."""
-    cloned: int | None = None
-    recipe: str = ""
-
-    @property
-    def text(self) -> str:
-        """Return the command as a person would paste it."""
-        return Rendered(list(self.command.argv), self.command.environment).text
-
-
-@dataclass(frozen=True)
-class Own:
-    """The command of the form, with its settings."""
-
-    command: Command
-    definition: Experiment
-    given: Given | None = None
-
-
-def is_begun() -> bool:
-    """Return whether a command is in the form."""
-    return bool(st.session_state.get(TEXT))
-
-
-def take(wish: CommandWish) -> tuple[str, ...]:
-    """Fill the form from a link, which executes nothing; return a warning for each part that could not be applied."""
-    try:
-        given = _given(wish)
-    except EngineError as error:
-        return (str(error),)
-    st.session_state[_GIVEN] = given
-    st.session_state.pop(_READ, None)
-    command = given.command if given else None
-    if command:
-        fill(given.text if given else "", command.folder, command.python)
-    else:
-        fill(wish.text, wish.folder or None, wish.python or None)
-    if (own := read()) is None:
-        return ()
-    changes, sentences = dict(given.changes) if given else {}, []
-    for name, text in wish.settings.items():
-        try:
-            changes |= {name: own.definition.config.check_field(name, text)}
-        except EngineError as error:
-            sentences.append(f"Link setting '{name[:80]}' ignored. {error}")
-    _set_values(own, changes)
-    fields, values = own.definition.config.model_fields, own.command.defaults() | changes
-    over = {
-        name: text or usual_values(own.definition.config, name, values)
-        for name, text in wish.sweep.items()
-        if name in fields
-    }
-    if over:
-        sweep_form.start(own.definition, over, draws=wish.draws)
-        sweep_form.resize(own.definition, wish.seeds, is_timed="timing" in wish.purposes)
-    return tuple(sentences)
-
-
-def _given(wish: CommandWish) -> Given | None:
-    if wish.clone is not None:
-        with reading() as reader:
-            run = reader.runs.one(wish.clone)
-        return of_run(run)
-    if wish.recipe:
-        with reading() as reader:
-            return of_recipe(reader.recipes.one(wish.recipe))
-    return None
-
-
-def of_run(run: Run) -> Given | None:
-    """Return the command of a run with the values of its settings; None if it has none."""
-    if run.command is None:
-        return None
-    known = {each.name for each in run.command.fields}
-    changes = {name: value for name, value in run.config.items() if name in known}
-    return Given(run.command, run.experiment, changes, run.id)
-
-
-def of_recipe(recipe: Recipe) -> Given:
-    """Return the command of a recipe, whose values are the defaults."""
-    return Given(recipe.command, recipe.name, {}, recipe=recipe.name)
-
-
-def fill(text: str, folder: str | None, python: str | None) -> None:
-    """Put a command into the fields before they are drawn; None leaves a field as it is."""
-    for key, value in ((TEXT, text), (FOLDER, folder), (PYTHON, python)):
-        if value is not None:
-            st.session_state[key] = value
-    st.session_state[_SUGGESTED] = st.session_state.get(PYTHON) if python is None else None
-
-
-def read() -> Own | None:
-    """Return the command of the fields with its settings; None if there is none, or it can't be read."""
-    text, folder, python = (str(st.session_state.get(key) or "").strip() for key in (TEXT, FOLDER, PYTHON))
-    given: Given | None = st.session_state.get(_GIVEN)
-    if not text:
-        st.session_state.pop(_READ, None)
-        return None
-    key = (text, folder, python)
-    kept = st.session_state.get(_READ)
-    if kept is None or kept[0] != key or kept[3] != _written_at(kept[1]):
-        before: Own | None = kept[1] if kept else None
-        own, sentence = _own(text, folder, python, given)
-        st.session_state[_READ] = kept = (key, own, sentence, _written_at(own))
-        if own:
-            _carry(before, own)
-    own = kept[1]
-    if own:
-        _refill(own)
-    return own
-
-
-def _own(text: str, folder: str, python: str, given: Given | None) -> tuple[Own | None, str]:
-    """Return the command of some fields, or why there is none."""
-    is_same = given is not None and text == given.text
-    if given and is_same and (folder, python) == (given.command.folder, given.command.python):
-        return Own(given.command, definition_of(given.command, given.name), given), ""
-    try:
-        command = read_command(text, folder, python)
-    except ConfigError as error:
-        return None, error.problems[0].sentence
-    if current_user.why_no_commands() is None:
-        command = enriched(command)
-    else:
-        command = replace(command, why_not="Only people who may run commands can have its script read.")
-    if given and is_same:
-        command = replace(command, result=given.command.result, better=given.command.better)
-    name = given.name if given and is_same else command.name
-    return Own(command, definition_of(command, name), given if is_same else None), ""
-
-
-def _written_at(own: Own | None) -> int:
-    """Return when the script of a command was changed last; 0 if that is not to be known."""
-    with suppress(OSError):
-        if own and own.command.script and current_user.why_no_commands() is None:
-            return Path(own.command.folder, own.command.script).stat().st_mtime_ns
-    return 0
-
-
-# ---- The values of the settings: they outlast a search, a folded section, and a visit to another page ----------------
-
-
-def _set_values(own: Own, changes: Mapping[str, Any]) -> None:
-    values = {name: config_form.as_typed(value) for name, value in (own.command.defaults() | dict(changes)).items()}
-    st.session_state[_VALUES] = values
-    config_form.fill(own.definition, values)
-
-
-def _carry(before: Own | None, own: Own) -> None:
-    """Give the fields of a command that was read again their values, with those that a person changed before."""
-    held: Mapping[str, Any] = {}
-    if before:
-        _refill(before)
-        held = config_form.values_of(before.definition)
-    old = {each.name: each for each in before.command.fields} if before else {}
-    carried = {
-        each.name: held[each.name]
-        for each in own.command.fields
-        if (was := old.get(each.name)) and each.name in held and (was.type, was.default) == (each.type, each.default)
-    }
-    _set_values(own, (dict(own.given.changes) if own.given else {}) | carried)
-
-
-def _refill(own: Own) -> None:
-    """Give fields that weren't drawn their values, which Streamlit has forgotten."""
-    held: Mapping[str, Any] = st.session_state.get(_VALUES, {})
-    for name, field in own.definition.config.model_fields.items():
-        key = config_form.key_of(own.definition.name, name)
-        if key not in st.session_state:
-            st.session_state[key] = held.get(name, config_form.as_typed(field.default))
-
-
-# ---- The page ------------------------------------------------------------------------------------------------------
 
 
 def form() -> LaunchForm | None:
@@ -279,7 +99,7 @@ def _pasted() -> None:
         persist_state="session",
     )
     components.commit_early(TEXT)
-    _complain(_sentence())
+    _complain(why_unread())
     _remember_folder()
     st.text_input(
         "Folder",
@@ -297,15 +117,9 @@ def _complain(sentence: str) -> None:
         st.markdown(f":red[{as_text(sentence)}]")
 
 
-def _sentence() -> str:
-    read()
-    kept = st.session_state.get(_READ)
-    return str(kept[2]) if kept else ""
-
-
 def why_no_folder() -> str:
     """Return what is wrong with the folder, or that it lacks the script; empty if nothing, or nothing is pasted."""
-    folder = _folder()
+    folder = chosen_folder()
     if not str(st.session_state.get(TEXT) or "").strip() or current_user.why_no_commands() is not None:
         return ""
     if not folder:
@@ -322,12 +136,6 @@ def why_no_folder() -> str:
         return f"Folder {folder} can't be entered: {error.strerror}."
 
 
-def _folder() -> str:
-    """Return the folder that the command runs in: that of the field, or where a leading `cd` leads from there."""
-    own = read()
-    return own.command.folder if own else str(st.session_state.get(FOLDER) or "").strip()
-
-
 def _remember_folder() -> None:
     """Offer the folder of the person's last command."""
     if FOLDER in st.session_state or current_user.why_no_commands() is not None:
@@ -339,7 +147,7 @@ def _remember_folder() -> None:
 
 def _interpreter(may: bool) -> None:
     """Show the interpreters to choose from, with their versions."""
-    folder = _folder()
+    folder = chosen_folder()
     found = {each.path: each for each in interpreters(folder)} if may else {}
     _suggest(list(found))
     chosen = str(st.session_state.get(PYTHON) or "")
@@ -371,7 +179,7 @@ def why_no_interpreter() -> str:
     chosen = str(st.session_state.get(PYTHON) or "")
     try:
         if chosen:
-            interpreter_at(chosen, _folder())
+            interpreter_at(chosen, chosen_folder())
     except ConfigError as error:
         return error.problems[0].sentence
     return ""
@@ -381,8 +189,8 @@ def _suggest(found: list[str]) -> None:
     """Choose the nearest interpreter for a command that leaves it open, until the person chooses one."""
     own = read()
     first = found[0] if found and (own is None or _is_open(own.command)) else AS_WRITTEN
-    if PYTHON not in st.session_state or st.session_state.get(_SUGGESTED) == st.session_state[PYTHON]:
-        st.session_state[PYTHON] = st.session_state[_SUGGESTED] = first
+    if PYTHON not in st.session_state or st.session_state.get(SUGGESTED) == st.session_state[PYTHON]:
+        st.session_state[PYTHON] = st.session_state[SUGGESTED] = first
         read()
 
 
@@ -423,7 +231,7 @@ def _settings(own: Own) -> tuple[Any, dict[str, Any], Problems]:
     """Show the settings of the command, those pasted first; return the checked config, the values and the problems."""
     command, definition = own.command, own.definition
     values = config_form.values_of(definition)
-    st.session_state[_VALUES] = values
+    st.session_state[VALUES] = values
     config, problems = config_form.check(definition, values)
     _how_read(own)
     shown = [each for each in command.fields if each.group != "hidden" or each.pasted]
@@ -495,9 +303,9 @@ def _ask(own: Own) -> None:
     with st.spinner("The script is asked for its options…"):
         command = replace(probed(own.command), result=own.command.result, better=own.command.better)
     found = replace(own, command=command, definition=definition_of(command, own.definition.name))
-    key, _, _, written_at = st.session_state[_READ]
-    st.session_state[_READ] = (key, found, "", written_at)
-    _carry(own, found)
+    key, _, _, written_at = st.session_state[READ]
+    st.session_state[READ] = (key, found, "", written_at)
+    carry(own, found)
     st.rerun()
 
 
@@ -526,18 +334,6 @@ def _reach(target: str) -> str:
     level, why = machine_confinement()
     sandbox = "In a sandbox" if level == "sandbox" else f"Without a sandbox ({why})"
     return f"{sandbox}: {CONFINEMENT_WORDS[level]}."
-
-
-def recipe_chosen() -> str:
-    """Return the recipe whose command the form has, "" if it has none."""
-    own = read()
-    return own.given.recipe if own and own.given else ""
-
-
-def leave_recipe() -> None:
-    """Keep the text of a recipe's command as the person's own."""
-    st.session_state.pop(_GIVEN, None)
-    st.session_state.pop(_READ, None)
 
 
 def empty() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.launch import own_command
+from app.launch import own_command, pasted_command
 from app.links.launch import clone_query, command_query, sweep_query
 from app.ui import current_user
 from engine.access.rules import Program
@@ -59,8 +59,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def paste(text: str, folder: Path | str = "") -> AppTest:
     """Open the form and paste a command."""
     test = opened("launch", {"command": ""})
-    test.text_area(key=own_command.TEXT).set_value(text)
-    test.text_input(key=own_command.FOLDER).set_value(str(folder))
+    test.text_area(key=pasted_command.TEXT).set_value(text)
+    test.text_input(key=pasted_command.FOLDER).set_value(str(folder))
     return test.run()
 
 
@@ -244,7 +244,7 @@ def test_without_the_permission_nothing_of_a_script_is_read_and_the_reason_is_th
     words = all_words(test)
     assert "mo may not run commands. Ask an admin." in words
     assert "1 setting, read from the command alone" in words
-    assert "torch" not in " ".join(test.selectbox(key=own_command.PYTHON).options)
+    assert "torch" not in " ".join(test.selectbox(key=pasted_command.PYTHON).options)
     assert test.button(key="launch").disabled
     assert "mo may not run commands" in test.button(key="launch").help.replace("\\", "")
 
