@@ -130,24 +130,9 @@ BAR = re.compile(
 )
 COUNTER = re.compile(r"^(?P<desc>[^|]*?)\s*(?P<n>\d+)it \[[\d:]+(?:,\s*(?P<rate>[^\],]*))?(?:,\s*(?P<post>[^\]]*))?\]")
 TIMES_OF_1000 = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-STEP_KEYS: tuple[str, ...] = (
-    "global_step",
-    "step",
-    "_step",
-    "iteration",
-    "iter",
-    "num_updates",
-    "total_timesteps",
-)
-STEP_KEYS += (
-    "timesteps",
-    "iterations",
-    "nupdates",
-    "totalenvinteracts",
-    "update",
-    "batch",
-    "round",
-    "episode",
+STEP_KEYS = (
+    *("global_step", "step", "_step", "iteration", "iter", "num_updates", "total_timesteps", "timesteps"),
+    *("iterations", "nupdates", "totalenvinteracts", "update", "batch", "round", "episode"),
 )
 EPOCH_KEYS = ("epoch", "ep")
 JSON_PAIR = re.compile(rf"""['"]([^'"]{{1,200}})['"]\s*:\s*['"]?({_PLAIN})['"]?(?=\s*[,}}])""", _I)
