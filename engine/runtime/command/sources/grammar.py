@@ -206,7 +206,7 @@ def _blank(text: str, begin: int, end: int) -> str:
 def sentence_of(text: str, at: float) -> list[Value]:
     """Return the measure of a sentence, whose name may hold numbers: accuracy of the network on the 10000 images."""
     match = _SENTENCE.fullmatch(text.strip())
-    if match is None or not words_of(match["name"]) & MEASURES:
+    if match is None or not words_of(match["name"]) & MEASURES or _OPEN_END.search(match["name"]):
         return []
     return [
         Value(

@@ -322,6 +322,7 @@ Train: 50000, Val: 10000, Test: 10000
 epoch finished
 1 2
 target loss 0.1
+Finished Squared Error in: 0.25
 Saving to runs/exp_3/epoch=5-val_loss=0.31.ckpt
 lr: 0.1
 batch_size: 64
