@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import click
@@ -82,7 +83,8 @@ def check_command(name: str = NAME, owner: str = OWNER) -> int:
     if is_ours(name):
         raise ConfigError.of("name", f"{name} is an experiment of Parallab, which its tests check.")
     checks = []
-    for each in (*_of_card(experiment(name)), *Trial(Home.find(), experiment(name), owner).checks()):
+    found = experiment(name)
+    for each in chain(_of_card(found), Trial(Home.find(), found, owner).checks()):
         click.echo(f"{'ok' if each.is_met else 'MISSING':8} {each.what}: {each.found}", err=True)
         checks.append(each)
     missing = [each for each in checks if not each.is_met]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,8 +35,8 @@ CODE = "code"
 """The setting that has the version of the code."""
 LIMIT_S, LOOK_S = 5.0, 0.1
 """Seconds that a child may sleep before it answers, and the interval of looks; it also has 5 s of CPU time."""
-RETRY_S = 30.0
-"""Age of a fault from which on the code is read again: a missing package may be there now."""
+RETRY_S, LONGEST_RETRY_S = 30.0, 3_600.0
+"""Age of a fault from which on the code is read again, as a missing package may be there now; it doubles each time."""
 _KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PARALLAB_DATA")
 """Variables of the environment that a child gets."""
 MOST_BYTES, MOST_CHILDREN, MOST_KEPT = 400_000, 8, 5_000
@@ -311,6 +312,7 @@ class _Child:
 
 _children: dict[MethodVersion, _Child] = {}
 _children_lock = threading.Lock()
+_starting: defaultdict[MethodVersion, threading.Lock] = defaultdict(threading.Lock)
 
 
 def _started(home: Home, version: MethodVersion) -> tuple[_Child, dict[str, Any]]:
@@ -323,12 +325,15 @@ def _started(home: Home, version: MethodVersion) -> tuple[_Child, dict[str, Any]
 
 
 def _living(home: Home, version: MethodVersion) -> _Child:
-    with _children_lock:
-        child = _children.get(version)
-        if child is None:
-            child = _children[version] = _started(home, version)[0]
-        while len(_children) > MOST_CHILDREN:
-            _children.pop(next(iter(_children))).kill()
+    with _starting[version]:  # one that starts slowly keeps nobody waiting for another
+        if child := _children.get(version):
+            return child
+        child = _started(home, version)[0]
+        with _children_lock:
+            _children[version] = child
+            idle = [each for each, other in _children.items() if each != version and not other.lock.locked()]
+            for each in idle[: max(0, len(_children) - MOST_CHILDREN)]:
+                _children.pop(each).kill()
         return child
 
 
@@ -386,19 +391,26 @@ def read(home: Home, version: MethodVersion) -> Experiment:
                 raise MethodFault(version.name, f"config.py: {why}")
             _write(version.card, card.model_dump(mode="json"))
         except MethodFault as error:
-            _write(version.fault, {"why": error.why, "at": time.time()})
+            retry_s = min(2 * _age_of_retry(version), LONGEST_RETRY_S)
+            _write(version.fault, {"why": error.why, "at": time.time(), "retry_s": retry_s})
             raise
         version.fault.unlink(missing_ok=True)
     return _known(home, version)
 
 
 def _fault(version: MethodVersion, *, young: bool = False) -> MethodFault | None:
-    """Return why a version could not be read last, if so; only if that was a short while ago where it must be young."""
+    """Return why a version could not be read last, if so; if it is `young`, only until it is to be read again."""
     with suppress(OSError, ValueError, KeyError):
         fault = json.loads(version.fault.read_text())
-        if not young or 0 <= time.time() - fault["at"] < RETRY_S:
+        if not young or 0 <= time.time() - fault["at"] < fault["retry_s"]:
             return MethodFault(version.name, fault["why"])
     return None
+
+
+def _age_of_retry(version: MethodVersion) -> float:
+    with suppress(OSError, ValueError, KeyError):
+        return float(json.loads(version.fault.read_text())["retry_s"])
+    return RETRY_S / 2
 
 
 @lru_cache(maxsize=256)

@@ -111,7 +111,7 @@ def test_a_newcomers_template_passes_the_check(home: Home) -> None:
     said = {}
     for words in (("new", "mine"), ("check", "mine", "--json")):
         ended = subprocess.run(
-            [sys.executable, "-m", "engine", *words], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
+            [sys.executable, "-m", "engine", *words], cwd=ROOT, capture_output=True, text=True, timeout=3 * PATIENCE_S
         )
         said[words[0]] = (ended.returncode, ended.stdout, ended.stderr)
     checks = [line for line in said["check"][2].splitlines() if line.startswith("MISSING")]
