@@ -212,7 +212,8 @@ def heading(found: Experiment) -> None:
     """Show what the chosen experiment is."""
     st.header(found.title, anchor=False)
     st.write(as_text(found.sentence))
-    st.html(quiet(joined([found.source, guide(found.name, "Guide: how it works, settings, results")], " · ")))
+    parts = (found.source, guide(found.name, "Guide: how it works, settings, results"))
+    st.html(quiet(joined(filter(None, parts), " · ")))
 
 
 def ready_sweeps() -> None:
