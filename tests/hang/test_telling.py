@@ -13,6 +13,7 @@ from engine.hang.watch import VARIABLE, HangLimits, HangWatch, WatchedRank
 from engine.trace.health import Verdict
 from engine.trace.ring import TraceMemory, TraceWriter
 from engine.trace.ring_reader import TraceReader
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.processes
 
@@ -20,37 +21,46 @@ pytestmark = pytest.mark.processes
 @pytest.fixture
 def asleep() -> Iterator[int]:
     """Return the pid of a process that does nothing."""
-    with subprocess.Popen(["sleep", "60"]) as process:
+    with subprocess.Popen(["sleep", "3600"]) as process:
         yield process.pid
         process.kill()
 
 
-def watching(folder: Path, pid: int, tell: Callable[[Verdict], None], begun: bool = True) -> HangWatch:
+def watching(
+    folder: Path, pid: int, tell: Callable[[Verdict], None], begun: bool = True, start_s: float = 0.8
+) -> HangWatch:
     """Return a watch over one rank that never does anything."""
     memory = TraceMemory().memory
     if begun:
         TraceWriter(memory)
     rank = WatchedRank(0, "trainer1", pid, TraceReader(memory), lambda: False)
-    limits = HangLimits(quiet_s=0.1, steps=1.0, looks=2, between_s=0.01, every_s=0.01, start_s=0.8)
+    limits = HangLimits(quiet_s=0.1, steps=1.0, looks=2, between_s=0.01, every_s=0.01, start_s=start_s)
     return HangWatch([rank], folder, tell, limits)
 
 
-def looks(watch: HangWatch, count: int, until: Callable[[], bool] = lambda: False) -> None:
-    """Look that often; the store may be busy."""
-    for _ in range(count):
-        with suppress(StoreBusy):
-            watch.look_if_due()
-        time.sleep(0.011)
-        if until():
-            return
+def look(watch: HangWatch) -> None:
+    """Look once more; the store may be busy."""
+    with suppress(StoreBusy):
+        watch.look_if_due()
+    time.sleep(0.011)
+
+
+def look_until(watch: HangWatch, holds: Callable[[], bool]) -> None:
+    """Look until that holds, in even steps: a watch that was itself stopped, as on a busy machine, counts anew."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        look(watch)
 
 
 def test_a_process_that_is_just_starting_has_not_failed_to_join(tmp_path: Path, asleep: int) -> None:
-    watch = watching(tmp_path, asleep, lambda verdict: None, begun=False)
-    looks(watch, 30)
+    watch = watching(tmp_path, asleep, lambda verdict: None, begun=False, start_s=3600.0)
+    for _ in range(30):
+        look(watch)
     assert watch.health is not None and watch.health.verdict == Verdict("STARTING")
-    looks(watch, 300, until=lambda: watch.health is not None and watch.health.verdict.state == "HUNG")
-    assert watch.health.verdict.cause == "not joined"
+    watch = watching(tmp_path, asleep, lambda verdict: None, begun=False)
+    look_until(watch, lambda: watch.health is not None and watch.health.verdict.state == "HUNG")
+    assert watch.health is not None and watch.health.verdict.cause == "not joined"
 
 
 def test_a_verdict_that_the_store_did_not_take_is_told_again(tmp_path: Path, asleep: int) -> None:
@@ -62,8 +72,9 @@ def test_a_verdict_that_the_store_did_not_take_is_told_again(tmp_path: Path, asl
             raise StoreBusy("another program has locked it")
 
     watch = watching(tmp_path, asleep, tell)
-    looks(watch, 100, until=lambda: len(told) == 3)
-    looks(watch, 20)
+    look_until(watch, lambda: len(told) == 3)
+    for _ in range(20):
+        look(watch)
     assert [(each.state, each.rank) for each in told] == [("HUNG", "trainer1")] * 3
     assert watch.health is not None and watch.health.verdict.state == "HUNG"
 
