@@ -206,7 +206,7 @@ def test_what_an_earlier_version_kept_by_name_is_kept_for_each_script_of_that_na
         assert launch(home, Launch("train.py", {}, "ada", command=command)) and _number_of_commands(store) == 3
 
 
-def test_a_lost_command_is_tried_again_only_while_its_owner_may_run_commands(home: Home) -> None:
+def test_a_command_starts_and_is_tried_again_only_while_its_owner_may_run_commands(home: Home) -> None:
     with Store.open(home) as store:
         for name, role in (("boss", "admin"), ("ada", "member")):
             store.people.add(name, role, by=Program("cli"), password="correct horse battery")  # type: ignore[arg-type]
@@ -218,7 +218,12 @@ def test_a_lost_command_is_tried_again_only_while_its_owner_may_run_commands(hom
         store.claims.claim(first, worker(), [])
         second = store.claims.lose(first, "Gone.", resumes=False)
         assert second and store.claims.claim(second, worker(), [])
+        queued = launch(home, asked)
         store.people.forbid("ada", "run commands", by="boss")
+        assert not store.claims.claim(queued, worker(), [])
+        refused = store.read.runs.one(queued)
+        assert refused.status == "failed" and refused.cause.startswith("It was not started: ada")
+        assert next(iter(store.read.audit.entries(command="run commands"))).targets == (queued,)
         assert store.claims.lose(second, "Gone.", resumes=False) is None
         assert "It is not tried again: ada" in store.read.runs.one(second).cause
         entry = next(iter(store.read.audit.entries(command="run commands")))

@@ -34,7 +34,7 @@ class ClaimCommands:
 
     def claim(self, run_id: int, worker: ProcessIdentity, gpus: Sequence[int], cores: Sequence[int] = ()) -> bool:
         """Assign a queued run to a worker, with its GPUs and CPU cores by number; False if it is no longer queued, or
-        on hold.
+        on hold, or fails here: a command whose owner lost the permission while it waited.
         """
         with self.db.change() as connection:
             cursor = connection.execute(
@@ -44,6 +44,9 @@ class ClaimCommands:
                 [now(), json.dumps(list(gpus)), json.dumps(list(cores)), *astuple(worker), run_id],
             )
             if cursor.rowcount == 0:
+                return False
+            if refusal := self._refused(self._runs.one(run_id), "start"):
+                self._end(run_id, "failed", f"It was not started: {refusal}")
                 return False
             given = [
                 f"{kind}{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids))}"
@@ -117,7 +120,7 @@ class ClaimCommands:
                 return None
             next_id = None
             if run.attempt < run.terms.max_retries and not run.stop_requested_by:
-                if refusal := self._refused(run):
+                if refusal := self._refused(run, "automatic retry"):
                     cause = f"{cause} It is not tried again: {refusal}"
                 else:
                     next_id = self._try_again(run, resumes)
@@ -125,9 +128,9 @@ class ClaimCommands:
             self._end(run_id, "lost", cause, execution_time_s=_recorded_s(run))
         return next_id
 
-    def _refused(self, run: Run) -> str:
-        """Return why code of the lab's own is not tried again, noted in the audit log: its owner may not run commands
-        any more. Empty for owners without an account, whose commands the home's owner launched.
+    def _refused(self, run: Run, what: str) -> str:
+        """Return why code of the lab's own is not started, noted in the audit log: its owner may not run commands any
+        more. Empty for owners without an account, whose commands the home's owner launched.
         """
         if not (run.command or is_own(run)) or not self.db.exists("SELECT 1 FROM people WHERE name = ?", [run.owner]):
             return ""
@@ -136,7 +139,7 @@ class ClaimCommands:
             authorization.check("run commands", run.owner, "", [])
         except Forbidden as error:
             role = authorization.role_of(run.owner)
-            authorization.audit("run commands", run.owner, role, "run", [run.id], "automatic retry", str(error))
+            authorization.audit("run commands", run.owner, role, "run", [run.id], what, str(error))
             return str(error)
         return ""
 

@@ -163,7 +163,7 @@ def test_a_claim_keeps_cores_and_a_person_at_the_limit_is_passed_over(
     store.claims.claim(run_id, WORKER, [1], [2, 3])
     run = reader.runs.one(run_id)
     assert (run.gpus, run.cores, run.terms.oversubscribe) == ((1,), (2, 3), True)
-    assert "GPUs 1, cores 2, 3" in reader.details.events(run_id)[-1].detail
+    assert "GPU 1, cores 2, 3" in reader.details.events(run_id)[-1].detail
     store.claims.requeue(run_id, "The worker is gone.")
     assert reader.runs.one(run_id).cores == ()
     third = [add(owner=owner) for owner in ("ada", "ada", "grace")][-1]
