@@ -77,6 +77,9 @@ class UnknownName(ConfigError):
 class MethodFault(ConfigError):
     """An experiment of the lab's own can't be used; `why` has the place, the reason and the cure."""
 
+    version = ""
+    """The version that waits for an admin's approval, if that is why."""
+
     def __init__(self, name: str, why: str) -> None:
         self.name, self.why = name, why
         super().__init__([Problem("experiment", f"The experiment '{name[:60]}' can't be used. {why}")])

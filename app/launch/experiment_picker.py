@@ -14,14 +14,16 @@ from app.launch import pasted_command, sweep_form
 from app.launch.message_flow import scene
 from app.launch.recipe_form import recipe_in_words
 from app.links.launch import ASKED, CommandWish, Wish, changes_of, read_command_link, read_link
-from app.ui import components, config_form
+from app.ui import components, config_form, current_user
 from app.ui.config_form import label_of
 from app.ui.documentation import guide
 from app.ui.html import as_text, joined, quiet
 from app.ui.store_access import reading
+from engine.commands.own_experiments import approve_experiment
 from engine.config_values import usual_values, value_in_words, with_article
-from engine.errors import ConfigError
+from engine.errors import ConfigError, EngineError
 from engine.experiment import Experiment, MessagePattern, Preset, ReadySweep
+from engine.home import Home
 from engine.metrics import metric
 from engine.registry import experiment, experiments, own_experiments
 
@@ -175,8 +177,23 @@ def _own_experiments() -> None:
     for each in own_experiments():
         if each.fault:
             st.error(as_text(str(each.fault)))
+            if each.fault.version:
+                st.button(
+                    f"Approve {each.name}",
+                    key=f"approve.{each.name}.{each.fault.version}",
+                    on_click=_approve,
+                    args=(each.name, each.fault.version),
+                    **current_user.control("approve experiment"),
+                )
         elif each.experiment is None:
             st.caption(as_text(f"The experiment '{each.name}' is being read. Reload the page in some seconds."))
+
+
+def _approve(name: str, version: str) -> None:
+    try:
+        approve_experiment(Home.find(), name, by=current_user.whoever(), expected=version)
+    except EngineError as error:
+        st.session_state[_WARNINGS] = (str(error),)
 
 
 def _recipes(chosen: str) -> None:

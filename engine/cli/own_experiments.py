@@ -10,9 +10,9 @@ import click
 
 from engine.cli.answers import answer, table
 from engine.cli.frame import FAILED, OWNER, argument, command
-from engine.commands.lab_settings import permit
+from engine.commands.own_experiments import approve_experiment
 from engine.config import Config, bound_of, unit_of
-from engine.errors import ConfigError, EngineError, UnknownName, WrongStatus
+from engine.errors import ConfigError, EngineError, WrongStatus
 from engine.experiment import Experiment
 from engine.home import Home
 from engine.launch import launch
@@ -52,13 +52,7 @@ def approve_command(name: str = NAME, owner: str = OWNER) -> None:
 
     A lab with accounts runs none that an admin has not approved; a changed file needs a new approval.
     """
-    home = Home.find()
-    found = folders.folders(home)
-    if name not in found:
-        raise UnknownName("experiment", name, found, field="experiment")
-    version = folders.keep(home, found[name])
-    permit(home, "approve experiment", by=owner, detail=f"experiment={name} version={version.version}")
-    cards.approve(version, owner)
+    version = approve_experiment(Home.find(), name, by=owner)
     answer({"name": name, "version": version.version}, f"Version {version.version} of {name} is approved.")
 
 

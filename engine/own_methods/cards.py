@@ -435,12 +435,15 @@ def check_approval(home: Home, version: MethodVersion) -> None:
     """Raise MethodFault for a version that no admin of a lab with accounts has approved: its code does not run."""
     if home.accounts.exists() and not version.approval.exists():
         how = f"python -m engine approve {version.name}"
-        raise MethodFault(version.name, f"Version {version.version} waits for the approval of an admin: {how}")
+        fault = MethodFault(version.name, f"Version {version.version} waits for the approval of an admin: {how}")
+        fault.version = version.version
+        raise fault
 
 
 def approve(version: MethodVersion, by: str) -> None:
     """Note who has approved a version; to be called with the permission to."""
     _write(version.approval, {"by": by, "at": time.time()})
+    _offers.clear()
 
 
 # ---- What there is, by name ----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.analysis.total_work import declared
+from engine.commands.own_experiments import approve_experiment
 from engine.errors import ConfigError, Forbidden, MethodFault, UnknownName
 from engine.experiment import Experiment
 from engine.home import Home
@@ -203,7 +204,13 @@ def test_a_lab_with_accounts_runs_only_code_that_an_admin_has_approved(home: Hom
         with pytest.raises(MethodFault, match="waits for the approval of an admin: python -m engine approve gossip"):
             experiment("gossip")
         assert not list(home.methods.rglob("card.json")), "it was not read either"
-        cards.approve(folders.keep(home, folders.folders(home)["gossip"]), "Ada")
+        with pytest.raises(Forbidden, match="Mo is a member and may not approve"):
+            approve_experiment(home, "gossip", by="Mo")
+        with pytest.raises(ConfigError, match="The files of gossip have changed"):
+            approve_experiment(home, "gossip", by="Ada", expected="0123456789abcdef")
+        version = approve_experiment(home, "gossip", by="Ada").version
+        entry = store.read.audit.entries(limit=1)[0]
+        assert (entry.who, entry.detail) == ("Ada", f"experiment=gossip version={version}")
         config = experiment("gossip").configure("quick").model_dump(mode="json")
         with pytest.raises(Forbidden, match="Mo may not run commands"):
             launch(home, Launch("gossip", config, "Mo"))
