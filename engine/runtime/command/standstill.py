@@ -26,7 +26,11 @@ QUIET_S = 60.0
 for a download or for another machine.
 """
 WORKS_PERCENT = 3.0
-"""CPU use, in percent of a core, from which on a rank works."""
+"""CPU use, in percent of a core, from which on a rank works at the moment."""
+IDLE_PERCENT = 0.5
+"""CPU use over the whole time limit up to which a rank is quiet: what the idle threads of a process use. A rank that
+computes little between long waits, or on a machine that is full, stays above it.
+"""
 STACKS_S = 10
 """Seconds that py-spy may take for one process."""
 STANDARD = sys.stdlib_module_names
@@ -53,6 +57,17 @@ class SignsOfLife(Protocol):
 
 
 @dataclass
+class _Sign:
+    """The last sign of life of a rank."""
+
+    seen: tuple[int, int, int | None]
+    """Its process, how much it had printed, its step."""
+    at: float
+    used: float = 0.0
+    """CPU time since then, in percent of a core times seconds."""
+
+
+@dataclass
 class StandstillWatch:
     """Looks at a command's ranks, each second or so; `health` is the last result."""
 
@@ -61,8 +76,8 @@ class StandstillWatch:
     quiet_s: float = field(default_factory=lambda: float(os.environ.get("PARALLAB_HANG_S") or QUIET_S))
     clock: Callable[[], float] = time.monotonic
     health: Health | None = field(default=None, init=False)
-    _signs: dict[int, tuple[object, float]] = field(default_factory=dict, init=False)
-    """The last sign of life of each rank: its output and steps, and when it was seen."""
+    _signs: dict[int, "_Sign"] = field(default_factory=dict, init=False)
+    """The last sign of life of each rank."""
     _looked_at: float | None = field(default=None, init=False)
     _places: dict[str, str] = field(default_factory=dict, init=False)
     """Where the ranks of the present standstill are, by role; empty for those that py-spy could not look at."""
@@ -70,27 +85,31 @@ class StandstillWatch:
     def look(self, ranks: Sequence[SignsOfLife]) -> Verdict:
         """Return what is wrong with the ranks, or that nothing is."""
         at = self.clock()
-        if self._looked_at is None or at - self._looked_at > max(5.0, self.quiet_s / 4):
+        passed_s = at - self._looked_at if self._looked_at is not None else 0.0
+        if passed_s > max(5.0, self.quiet_s / 4):
             self._signs = {}  # this process itself was stopped, and the ranks may have been so too
         self._looked_at = at
-        states = [self._state(each, at) for each in ranks]
+        states = [self._state(each, at, passed_s) for each in ranks]
         verdict = self._verdict(states)
         if verdict.state == "RUNNING":
             self._places = {}
         self.health = Health(now(), tuple(states), verdict)
         return verdict
 
-    def _state(self, rank: SignsOfLife, at: float) -> RankState:
+    def _state(self, rank: SignsOfLife, at: float, passed_s: float) -> RankState:
         log = self.folder / "logs" / f"{rank.role}.log"
         try:
             printed = log.stat().st_size
         except OSError:
             printed = 0
-        sign, works = (rank.pid, printed, rank.last_step), (rank.cpu_percent or 0.0) >= WORKS_PERCENT
-        before = self._signs.get(rank.rank)
-        if before is None or before[0] != sign or works:
-            before = self._signs[rank.rank] = sign, at
-        since_s = round(at - before[1], 1)
+        seen, percent = (rank.pid, printed, rank.last_step), rank.cpu_percent or 0.0
+        works = percent >= WORKS_PERCENT
+        sign = self._signs.get(rank.rank)
+        if sign is not None:
+            sign.used += percent * passed_s
+        if sign is None or sign.seen != seen or works or sign.used > IDLE_PERCENT * self.quiet_s:
+            sign = self._signs[rank.rank] = _Sign(seen, at)
+        since_s = round(at - sign.at, 1)
         return RankState(
             rank.rank,
             rank.role,

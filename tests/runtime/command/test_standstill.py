@@ -63,7 +63,9 @@ def test_output_steps_and_cpu_time_are_signs_of_life(
     assert verdict_after(watch, ranks, clock, 59) == ("RUNNING", "", "")
     ranks[0].cpu_percent = ranks[1].cpu_percent = 50.0
     assert verdict_after(watch, ranks, clock, 90) == ("RUNNING", "", "")
-    ranks[0].cpu_percent = 0.4
+    ranks[0].cpu_percent = ranks[1].cpu_percent = 1.0  # a light script, or a full machine
+    assert verdict_after(watch, ranks, clock, 150) == ("RUNNING", "", "")
+    ranks[0].cpu_percent, ranks[0].last_step = 0.4, 1  # the idle threads of a process
     state, rank, sentence = verdict_after(watch, ranks, clock, 61)
     assert (state, rank) == ("STALLED", "rank 0")
     assert sentence.startswith("Rank 0 printed nothing, recorded nothing and used no CPU time for 6")
