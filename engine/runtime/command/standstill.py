@@ -28,8 +28,8 @@ for a download or for another machine.
 WORKS_PERCENT = 3.0
 """CPU use, in percent of a core, from which on a rank works at the moment."""
 IDLE_PERCENT = 0.5
-"""CPU use over the whole time limit up to which a rank is quiet: what the idle threads of a process use. A rank that
-computes little between long waits, or on a machine that is full, stays above it.
+"""Average CPU use up to which a rank is quiet: what the idle threads of a process use. A rank that computes little
+between long waits, or on a machine that is full, is above it.
 """
 STACKS_S = 10
 """Seconds that py-spy may take for one process."""
@@ -63,8 +63,8 @@ class _Sign:
     seen: tuple[int, int, int | None]
     """Its process, how much it had printed, its step."""
     at: float
-    used: float = 0.0
-    """CPU time since then, in percent of a core times seconds."""
+    percent: float = 0.0
+    """CPU use since then, in percent of a core: a running average over the time limit."""
 
 
 @dataclass
@@ -106,8 +106,8 @@ class StandstillWatch:
         works = percent >= WORKS_PERCENT
         sign = self._signs.get(rank.rank)
         if sign is not None:
-            sign.used += percent * passed_s
-        if sign is None or sign.seen != seen or works or sign.used > IDLE_PERCENT * self.quiet_s:
+            sign.percent += (percent - sign.percent) * min(1.0, passed_s / self.quiet_s)
+        if sign is None or sign.seen != seen or works or sign.percent > IDLE_PERCENT:
             sign = self._signs[rank.rank] = _Sign(seen, at)
         since_s = round(at - sign.at, 1)
         return RankState(
