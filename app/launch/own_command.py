@@ -37,7 +37,7 @@ from app.ui.html import as_text, link
 from app.ui.store_access import reading
 from engine.errors import ConfigError
 from engine.script.command import LEVELS, Command, missing_file
-from engine.script.environments import PythonInterpreter, interpreter_at, interpreters, on_path
+from engine.script.environments import PythonInterpreter, interpreter_at, interpreters, missing_packages, on_path
 from engine.script.probe import LIMIT_S, probed
 from engine.script.settings import definition_of
 from engine.system.confinement import CONFINEMENT_WORDS, machine_confinement
@@ -158,20 +158,22 @@ def _interpreter(may: bool) -> None:
         format_func=lambda path: _choice(path, found, folder),
         accept_new_options=True,
         disabled=not may,
-        placeholder="Path of an interpreter",
-        help="Choose one, or enter the path of another. Versions are read from its files.",
+        placeholder="Choose an interpreter, or enter its path",
+        help="Versions are read from its files.",
         persist_state="session",
     )
     chosen = str(st.session_state.get(PYTHON) or "")
     if not may:
         return
-    if not chosen:
-        st.caption(as_text(_as_written()))
-        return
     try:
-        st.caption(as_text(f"{chosen}: {interpreter_at(chosen, folder).versions}."))
+        about = f"{chosen}: {interpreter_at(chosen, folder).versions}." if chosen else _as_written()
+        st.caption(as_text(f"{about} To use one that is not listed, enter its path.".strip()))
     except ConfigError as error:
         _complain(error.problems[0].sentence)
+        return
+    own = read()
+    if own and not st.session_state.get(TARGET) and (missing := missing_packages(own.command)):
+        st.warning(as_text(missing))
 
 
 def why_no_interpreter() -> str:

@@ -1,16 +1,19 @@
 """The interpreters of Python that a command could run with, and their versions, by their files: none is executed."""
 
+import ast
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from engine.errors import ConfigError
+from engine.script.command import Command
 
 NAMES = (".venv", "venv", "env")
 """Folders of virtual environments, in a command's folder or above it."""
@@ -18,6 +21,12 @@ MOST = 20
 _HEADER = re.compile(r'#define PY_VERSION\s+"([^"+]+)')
 _VERSION = re.compile(r"python(\d+\.\d+)")
 _CONDA = re.compile(r"python-(\d[\d.]*)-")
+_SITES = ("lib*/python3*/site-packages", "lib/python3*/dist-packages", "local/lib/python3*/dist-packages")
+"""Folders of packages below the prefix of an environment."""
+MOST_FILES = 30
+"""Files of a script, with the modules beside it that it imports, that are read for their imports."""
+PROJECTS = {"PIL": "pillow", "cv2": "opencv-python", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+"""Common packages whose project has another name."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +164,104 @@ def _version(real: Path) -> str:
 
 def _torch(prefix: Path) -> str:
     """Return the version of the torch that is installed below a folder."""
-    patterns = ("lib*/python3*/site-packages", "lib/python3*/dist-packages", "local/lib/python3*/dist-packages")
-    for pattern in patterns:
-        for each in sorted(prefix.glob(f"{pattern}/torch-*.dist-info")):
+    for site in _sites(prefix):
+        for each in sorted(site.glob("torch-*.dist-info")):
             return each.name.removeprefix("torch-").removesuffix(".dist-info")
     return ""
+
+
+def _sites(prefix: Path) -> Iterator[Path]:
+    for pattern in _SITES:
+        yield from sorted(prefix.glob(pattern))
+
+
+# ---- Packages that a script imports and an interpreter lacks ---------------------------------------------------------
+
+
+def missing_packages(command: Command) -> str:
+    """Return which packages a command's script imports at its start and its interpreter lacks, with the cure; empty if
+    it has all, or if files don't tell.
+    """
+    program = command.argv[command.program_at]
+    if command.launcher not in ("python", "torchrun", "accelerate") or not command.is_python or not command.script:
+        return ""
+    word = command.python or program
+    path = str(Path(command.folder) / Path(word).expanduser()) if "/" in word else on_path(word)
+    if command.launcher != "python" and not command.python and path:
+        path = str(Path(path).parent / "python")
+    sites = _all_sites(Path(path), Path(command.folder)) if path else []
+    if not sites:
+        return ""
+    script = Path(command.folder, command.script)
+    asked = command.environment.get("PYTHONPATH", os.environ.get("PYTHONPATH", "")).split(os.pathsep)
+    beside = (script.parent, Path(command.folder), *(Path(command.folder, each) for each in asked if each))
+    own = {"torchrun": ["torch"], "accelerate": ["accelerate"]}.get(command.launcher, [])
+    names = [each for each in dict.fromkeys([*own, *_imported(script, beside)]) if not _has(sites, each)]
+    if not names:
+        return ""
+    installed = " ".join(PROJECTS.get(each, each) for each in names)
+    return (
+        f"{command.name} imports {', '.join(names)}, which {path} doesn't have. Choose another interpreter, enter the "
+        f"path of one, or install what is missing: {path} -m pip install {installed}"
+    )
+
+
+def _all_sites(python: Path, folder: Path) -> list[Path]:
+    """Return the folders of packages of an interpreter, with those that its .pth files add."""
+    prefix = python.parent.parent
+    settings = _settings(prefix)
+    prefixes = [prefix] if settings or (prefix / "conda-meta").is_dir() else []
+    if settings.get("include-system-site-packages") == "true" and "home" in settings:
+        prefixes.append(Path(settings["home"]).parent)
+    if not prefixes:
+        prefixes = [_behind_shim(python, folder).resolve().parent.parent, Path.home() / ".local"]
+    found = [site for each in prefixes for site in _sites(each)]
+    for file in [each for site in found for each in site.glob("*.pth")]:
+        with suppress(OSError):
+            lines = file.read_text(errors="replace").splitlines()
+            found += [file.parent / line for line in lines if line.strip() and not line.startswith(("#", "import "))]
+    return found
+
+
+def _has(sites: Sequence[Path], name: str) -> bool:
+    return any(
+        (site / name).is_dir()
+        or any(site.glob(f"{name}.*"))
+        or any(f"'{name}'" in each.read_text(errors="replace") for each in site.glob("__editable__*.py"))
+        for site in sites
+    )
+
+
+def _imported(script: Path, beside: Sequence[Path]) -> Iterator[str]:
+    """Yield the packages that a script, and the modules beside it that it imports, import without a condition."""
+    files, seen = [script / "__main__.py" if script.is_dir() else script], set[Path]()
+    while files and len(seen) < MOST_FILES:
+        file = files.pop(0)
+        if file in seen:
+            continue
+        seen.add(file)
+        with suppress(OSError):
+            for module in _imports(file, file.stat().st_mtime_ns):
+                name, _, rest = module.partition(".")
+                local = next(
+                    (each for each in beside if (each / name).is_dir() or (each / f"{name}.py").is_file()), None
+                )
+                if local is None and name not in sys.stdlib_module_names:
+                    yield name
+                elif local is not None:
+                    place = local.joinpath(name, *rest.split(".")) if rest else local / name
+                    files += [each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()]
+
+
+@lru_cache(256)
+def _imports(file: Path, _written_at: int) -> tuple[str, ...]:
+    """Return the absolute modules that a file imports at its top, outside of `try` and `if`."""
+    with suppress(SyntaxError, ValueError, RecursionError):
+        found: list[str] = []
+        for each in ast.parse(file.read_bytes()).body:
+            if isinstance(each, ast.Import):
+                found += [alias.name for alias in each.names]
+            elif isinstance(each, ast.ImportFrom) and each.module and not each.level:
+                found.append(each.module)
+        return tuple(found)
+    return ()

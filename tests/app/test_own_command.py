@@ -178,6 +178,18 @@ def test_the_choice_of_an_interpreter_shows_the_end_of_its_path_that_tells_it_ap
     assert own_command._choice("/data/x/.venv/bin/python", {}, "/data/x") == ".venv"
 
 
+def test_packages_that_the_chosen_interpreter_lacks_are_a_warning_that_leaves_launch_possible(
+    project: Path, home: Home
+) -> None:
+    (project / "train.py").write_text(f"import torch\n{SCRIPT}")
+    test = paste("python train.py", project)
+    assert "train.py imports torch, which" in all_words(test)
+    assert not test.button(key="launch").disabled
+    assert "enter its path" in all_words(test)
+    (project / ".venv" / "lib" / "python3.12" / "site-packages" / "torch").mkdir()
+    assert "imports torch" not in all_words(test.run())
+
+
 @pytest.mark.processes
 def test_a_script_that_is_asked_tells_what_its_source_does_not_and_changed_values_stay(
     project: Path, home: Home

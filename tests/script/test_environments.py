@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ConfigError
-from engine.script.environments import interpreter_at, interpreters
+from engine.script.command import read_command
+from engine.script.environments import interpreter_at, interpreters, missing_packages
 
 
 def environment(prefix: Path, settings: str = "", torch: str = "") -> Path:
@@ -65,3 +66,36 @@ def test_an_interpreter_that_can_not_run_is_named_with_the_cure(tmp_path: Path) 
     ):
         with pytest.raises(ConfigError, match=said.replace("?", r"\?")):
             interpreter_at(word)
+
+
+def test_packages_that_a_script_imports_and_its_interpreter_lacks_are_named_with_the_cure(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "train.py").write_text(
+        "import os, model\nfrom sklearn import svm\nimport numpy.random\nimport editable\nimport linked\n"
+        "try:\n    import apex\nexcept ImportError:\n    apex = None\nfrom . import beside\n"
+    )
+    (project / "model.py").write_text("import torch.nn as nn\nimport src.data\n")
+    (project / "src" / "data.py").write_text("import model\n")
+    python = environment(tmp_path / "venv", "version = 3.12.3\n", "2.5.1")
+    site = tmp_path / "venv" / "lib" / "python3.12" / "site-packages"
+    (site / "numpy").mkdir()
+    (site / "__editable___some_project_finder.py").write_text("MAPPING = {'editable': '/data/editable'}\n")
+    (site / "project.pth").write_text(f"import nothing\n{tmp_path}/linked\n")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "linked.py").touch()
+    command = read_command("python train.py", str(project), str(python))
+    assert missing_packages(command) == (
+        f"train.py imports sklearn, torch, which {python} doesn't have. Choose another interpreter, enter the path of "
+        f"one, or install what is missing: {python} -m pip install scikit-learn torch"
+    )
+    for each in ("torch", "sklearn"):
+        (site / each).mkdir()
+    assert missing_packages(command) == ""
+    assert "imports accelerate, " in missing_packages(
+        read_command("accelerate launch train.py", str(project), str(python))
+    )
+    for other in ("uv run train.py", "bash train.sh", "python gone.py"):
+        assert missing_packages(read_command(other, str(project), str(python))) == ""
+    unknown = environment(tmp_path / "unknown", "version = 3.12\n")
+    assert missing_packages(read_command("python train.py", str(project), str(unknown))) == "", "nothing to read"
