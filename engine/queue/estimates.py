@@ -85,6 +85,13 @@ class History:
             return _estimate(runs) if runs else None
         return self._scaled(run)
 
+    def pace_s(self, run_id: int, share: float) -> float:
+        """Return the seconds in which a script's run did that share of its work at its present pace, without the start
+        of the script; 0 while the pace is unknown.
+        """
+        left_s = self._store.runs.entry(run_id).time_left_s
+        return left_s * share / (1 - share) if left_s and share < 1 else 0.0
+
     def _scaled(self, asked: Timed) -> Estimate | None:
         """Return the estimate from runs that differ only in counts such as epochs; None without any.
 

@@ -258,6 +258,7 @@ def _ends(run: Run, history: History) -> tuple[float | None, float | None]:
         return 0.0, STOP_S
     share = run.progress_done / run.progress_total if run.progress_total and run.started_at else 0.0
     on_s = run.time_before_s + seconds_since(run.started_at) if run.started_at else 0.0
+    on_s = history.pace_s(run.id, share) if run.script_key else on_s
     held_s = seconds_since(run.claimed_at) if run.claimed_at else 0.0
     limit_s = limit_left_s(run.terms.max_run_time_s, run.begun_at, run.status)
     return left(held_s, share, on_s, history.estimate(run), limit_s)

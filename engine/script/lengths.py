@@ -1,8 +1,15 @@
-"""The setting of a script that its run time is proportional to, by its name. Torch-free and pure."""
+"""The setting of a script that its run time is proportional to, by its name, and how far the script is by it.
+Torch-free and pure.
+"""
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+Progress = tuple[int, int, str]
+"""Done, total and the unit; a total of 0 is unknown."""
+UNKNOWN: Progress = (0, 0, "")
 
 NAMES = (
     *("epochs", "num_epochs", "n_epochs", "max_epochs", "num_train_epochs", "train_epochs", "nb_epochs"),
@@ -21,3 +28,47 @@ def length_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+@dataclass
+class LengthProgress:
+    """How far a script is, from the setting that is its length and the step or epoch that it prints or logs."""
+
+    settings: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        self._names = length_of(self.settings)
+
+    def at(self, step: int | None, epoch: int | None) -> Progress:
+        """Return the progress; unknown without a length, and for good once what is printed exceeds it."""
+        for name in self._names:
+            total = int(self.settings[name])
+            done, unit = (epoch, "epochs") if "epoch" in name.lower() else (step, "steps")
+            if done is not None and done <= total:
+                return done, total, unit
+            self._names = self._names if done is None else ()
+        return UNKNOWN
+
+
+@dataclass
+class ScriptPace:
+    """The rate of a script's progress between its first and its last value: a start-up counts for nothing."""
+
+    first: tuple[Progress, float] | None = None
+    last: tuple[Progress, float] | None = None
+
+    def add(self, progress: Progress, at_s: float) -> None:
+        """Take the progress at a time; what has another total, or falls, begins again."""
+        if not progress[1] or (self.last and progress == self.last[0]):
+            return
+        if self.last and (progress[1:] != self.last[0][1:] or progress[0] < self.last[0][0]):
+            self.first = None
+        self.last = progress, at_s
+        self.first = self.first or self.last
+
+    @property
+    def per_second(self) -> float | None:
+        """Return the rate; None before a second value."""
+        if self.first is None or self.last is None or self.last[1] <= self.first[1]:
+            return None
+        return (self.last[0][0] - self.first[0][0]) / (self.last[1] - self.first[1])

@@ -16,9 +16,10 @@ from engine.launch_options import USUAL, LaunchOptions
 from engine.queue.estimates import Estimate, by_kind, kind_of, left
 from engine.queue.forecast import clock, outlook, prospect, start_in_words, time_left_s
 from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
+from engine.recorder import Point
 from engine.registry import experiments
 from engine.script.command import Command, read_command
-from engine.script.lengths import length_of
+from engine.script.lengths import UNKNOWN, LengthProgress, ScriptPace, length_of
 from engine.store import Demand, Launch, ProcessIdentity, Reader, Store, SweepLaunch
 from engine.store.queue.queue import PastRun
 from engine.store.scripts import keep_command
@@ -238,6 +239,45 @@ def test_time_left_comes_from_similar_runs_until_the_runs_own_pace_is_known(
     assert time_left_s(store.read, entry, "lab") == pytest.approx(24.0, abs=0.1)
     assert time_left_s(store.read, replace(entry, time_left_s=9.0), "lab") == 9.0
     assert time_left_s(store.read, replace(entry, target="cluster"), "lab") is None
+
+
+def test_a_script_is_as_far_as_the_steps_or_epochs_it_prints_until_they_exceed_its_length() -> None:
+    assert LengthProgress({"lr": 0.1, "steps": 400}).at(240, None) == (240, 400, "steps")
+    assert LengthProgress({"steps": 400, "train.max_epochs": 3.0}).at(240, 1) == (1, 3, "epochs")
+    assert LengthProgress({"epochs": 3}).at(240, None) == UNKNOWN
+    assert LengthProgress({"lr": 0.1}).at(1, 1) == UNKNOWN
+    found = LengthProgress({"steps": 400})
+    assert found.at(401, None) == found.at(10, None) == UNKNOWN, "it counts something else"
+
+
+def test_the_pace_of_a_script_leaves_out_its_start() -> None:
+    pace = ScriptPace()
+    for progress, at_s in ((UNKNOWN, 1.0), ((1, 10, "epochs"), 80.0), ((1, 10, "epochs"), 85.0)):
+        pace.add(progress, at_s)
+        assert pace.per_second is None
+    pace.add((3, 10, "epochs"), 100.0)
+    pace.add((3, 10, "epochs"), 109.0)
+    assert pace.per_second == 0.1
+    pace.add((0, 10, "epochs"), 110.0)
+    assert pace.per_second is None, "another count began"
+
+
+def test_the_time_left_of_a_script_is_that_at_its_recorded_pace(
+    home: Home, store: Store, add: Callable[..., int]
+) -> None:
+    command = read_command("python train.py --epochs 10", "/data")
+    run_id = store.runs.add(Launch("train.py", {"epochs": 10}, "ada", demand=Demand(4, 0, 1, 1), command=command))
+    waiting = add()
+    store.claims.claim(run_id, WORKER, (), (0, 1, 2, 3))
+    store.worker.begin(run_id, WORKER, {"host": "lab"})
+    store.worker.mark_running(run_id, 0.5)
+    store.worker.write(run_id, [], progress=(1, 10, "epochs"))
+    assert store.read.runs.entry(run_id).time_left_s is None
+    store.worker.write(run_id, [], [Point("perf/epochs_per_second", 3, 0.1, 100.0)], progress=(3, 10, "epochs"))
+    assert store.read.runs.entry(run_id).time_left_s == pytest.approx(70.0)
+    with Reader.open(home) as reader:
+        found = outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab")[waiting]
+    assert found.starts_in_s == pytest.approx(70.0)
 
 
 def test_a_time_limit_ends_every_forecast(

@@ -19,7 +19,7 @@ from engine.recorder import Point
 from engine.runtime.command import snapshot
 from engine.runtime.command.cause import cause_of, rank_exits
 from engine.runtime.command.process import CommandProcess, forget_pids
-from engine.runtime.command.sources.readings import Reading, by_rank
+from engine.runtime.command.sources.readings import PRINTED, Reading, by_rank
 from engine.runtime.command.sources.sources import Sources
 from engine.runtime.command.standstill import StandstillWatch
 from engine.runtime.command.start import Start, prepared
@@ -28,6 +28,7 @@ from engine.runtime.worker.progress_writer import HEARTBEAT_S, ProgressWriter
 from engine.runtime.worker.session import Execution, disturbance_of
 from engine.runtime.worker.sink import Sink, StopRequested, StopSwitch
 from engine.script.command import Command
+from engine.script.lengths import LengthProgress, ScriptPace
 from engine.store import Store
 from engine.store.records import RankBatch, RankRow, RankState, Run
 from engine.store.timestamps import now
@@ -250,6 +251,9 @@ class CommandProgress(ProgressWriter):
         self.polled_at = self.noted_at = 0.0
         self.standstill, self.verdict = StandstillWatch(run.folder), Verdict("STARTING")
         self.watched_at = self.health_at = 0.0
+        self.by_length, self.pace = LengthProgress(run.command.defaults() | dict(run.values)), ScriptPace()
+        self.logged_step: int | None = None
+        """The last step that the script logged, other than by printing."""
         self.noted = 0
         """Number of recognised metrics that are recorded."""
         if not process.start.is_spread:
@@ -330,6 +334,9 @@ class CommandProgress(ProgressWriter):
         if self.telemetry.due() and not final:
             self.look()
         readings, self.readings = self.readings, []
+        for each in readings:
+            if each.source != PRINTED:
+                self.logged_step = max(self.logged_step or 0, each.point.step)
         of_ranks, at = by_rank(readings), now()
         for rank, points in of_ranks.items():
             if seen := self.seen.get(rank or 0):
@@ -354,8 +361,17 @@ class CommandProgress(ProgressWriter):
         return [each.row() for each in self.seen.values()]
 
     def totals(self) -> tuple[int, int, str]:
-        """Return how far the script says it is."""
-        return self.sources.progress
+        """Return how far the script says it is, or else how far it is by the setting that is its length."""
+        found = self.sources.progress
+        if not found[1]:
+            step, epoch = self.sources.position
+            found = self.by_length.at(self.logged_step if step is None else step, epoch)
+        self.pace.add(found, time.monotonic())
+        return found
+
+    def rate(self, done: int, elapsed_s: float) -> float | None:
+        """Return the pace between the first and the last progress: before that, the script only starts."""
+        return self.pace.per_second
 
     def note_use(self) -> None:
         """Take each rank's use of the machine, of its whole process tree."""

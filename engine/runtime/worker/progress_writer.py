@@ -71,6 +71,10 @@ class ProgressWriter(ABC):
     def totals(self) -> tuple[int, int, str]:
         """Return the work done, all of it, and its unit."""
 
+    def rate(self, done: int, elapsed_s: float) -> float | None:
+        """Return the work per second so far; None while that is unknown."""
+        return throughput(done, elapsed_s)
+
     @abstractmethod
     def note_use(self) -> None:
         """Take the ranks' use of the machine from the telemetry's last sample."""
@@ -161,7 +165,7 @@ class ProgressWriter(ABC):
         elapsed = self.execution_time_s or (self.progress_at - self.zero + before_s)
         here = time.monotonic() - self.zero + before_s
         points = []
-        if due and elapsed > 0 and (rate := throughput(done, elapsed)):
+        if due and elapsed > 0 and (rate := self.rate(done, elapsed)):
             points.append(Point(rate_of(unit), done, rate, here, passes))
         if due:
             points += [

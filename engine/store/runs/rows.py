@@ -123,7 +123,10 @@ def as_run_row(
     """Return a row of `RUN_ROW` and its metrics as a record; `disturbed_above` is the lab's threshold."""
     share = min(1.0, row["done"] / row["total"]) if row["total"] else 0.0
     rates = rates_of(row, last)
-    left_s, limit_s = _time_left_s(row, share), limit_left_s(row["max_run_time_s"], row["begun_at"], row["status"])
+    left_s, limit_s = (
+        _time_left_s(row, share, last),
+        limit_left_s(row["max_run_time_s"], row["begun_at"], row["status"]),
+    )
     is_cut = left_s is not None and limit_s is not None and limit_s < left_s
     return RunRow(
         **{name: row[name] for name in (*_LISTED, "script_key", "ranked_by", "better")},
@@ -179,10 +182,15 @@ def best_of(name: str, low: float | None, high: float | None) -> float | None:
     return {"max": high, "min": low, None: None}[metric(name).better]
 
 
-def _time_left_s(row: sqlite3.Row, share: float) -> float | None:
-    """Return the estimated remaining time at the current pace, None before there is one."""
+def _time_left_s(row: sqlite3.Row, share: float, last: Mapping[str, float]) -> float | None:
+    """Return the estimated remaining time at the current pace, None before there is one. The rate that a script's run
+    records leaves out the start of the script, which is part of its time.
+    """
     if row["status"] != "running" or not row["started_at"]:
         return None
+    if row["script_key"] and share < 1:
+        rate = last.get(rate_of(row["unit"] or ""))
+        return (row["total"] - row["done"]) / rate if rate and row["total"] else None
     return left_at_pace(share, row["time_before_s"] + seconds_since(row["started_at"]))
 
 

@@ -110,12 +110,13 @@ for step in range(5):
     print(f"step {step} loss {1 / (step + 1)}")
 print(sorted(name for name in os.environ if name.startswith("PARALLAB")), os.environ["WHERE"], sys.argv)
 """
-    run = lab.run("WHERE=hier", PYTHON, "train.py", "--lr", "0.1", train=script)
+    run = lab.run("WHERE=hier", PYTHON, "train.py", "--lr", "0.1", "--steps", "4", train=script)
+    assert (run.progress_done, run.progress_total, run.progress_unit) == (4, 4, "steps"), "its length is a setting"
     assert (run.status, run.cause) == ("finished", "Completed successfully")
     assert lab.store.read.curves.series(run.id, ["loss"])[0].values == [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]
     names = "['PARALLAB_RUN_FOLDER', 'PARALLAB_RUN_ID', 'PARALLAB_WORKER']"
-    assert f"{names} hier ['train.py', '--lr', '0.1']" in lab.log(run.id, "script")
-    assert run.environment["command"]["argv"] == [PYTHON, "train.py", "--lr", "0.1"]
+    assert f"{names} hier ['train.py', '--lr', '0.1', '--steps', '4']" in lab.log(run.id, "script")
+    assert run.environment["command"]["argv"] == [PYTHON, "train.py", "--lr", "0.1", "--steps", "4"]
     assert run.environment["command"]["environment"] == ["WHERE"]
     assert run.environment["interpreter"] == PYTHON
     assert "torch" in run.environment["packages"]

@@ -133,6 +133,14 @@ class Sources:
         return next((log.printed.progress for log in logs if log.printed.progress[1]), (0, 0, ""))
 
     @property
+    def position(self) -> tuple[int | None, int | None]:
+        """The step and the epoch of the last printed line that has one."""
+        logs = [log.printed for log in sorted(self._logs.values(), key=lambda log: log.rank or 0)]
+        step = next((each.step for each in logs if each.step is not None), None)
+        epoch = next((each.epoch for each in logs if each.epoch is not None), None)
+        return step, next((each.step for each in logs if not each.is_fine), None) if epoch is None else epoch
+
+    @property
     def writers(self) -> set[int]:
         """Processes of this machine that write the event files of a reader that takes all."""
         return self._events.writers
