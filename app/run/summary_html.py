@@ -1,6 +1,7 @@
 """The summary of a run as HTML: state and cause, progress, result, key metrics, time of ranks, ranks and events."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from markupsafe import Markup, escape
 
@@ -41,7 +42,7 @@ from engine.registry import known_experiment
 from engine.seeding import SEEDING
 from engine.store import Reader
 from engine.store.queue.cluster_jobs import ClusterJob
-from engine.store.records import Event, RankRow, Run, RunRow, Summary
+from engine.store.records import ENDED, Event, RankRow, Run, RunRow, Summary
 from engine.store.runs.origins import Origin
 from engine.system.runner_process import lost_runs
 from engine.trace.health import BAD, Health, RankState, listed
@@ -60,6 +61,8 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
         return "The worker is gone and no runner is running. The next runner ends the run as lost, or starts it again."
     if run.status == "starting":
         return "The worker is starting the ranks and loading the data."
+    if run.status == "running" and run.command and not run.progress_total:
+        return f"{_without_progress(run, entry, reader)}, {time_left(entry, reader)}."
     if run.status == "running":
         done = (
             f"{run.progress_done:,} of {run.progress_total:,} {run.progress_unit}"
@@ -71,6 +74,18 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
         how = "killed" if run.stop_kind == "force" else "ended"
         return f"Stop requested by {run.stop_requested_by}; processes are being {how}."
     return cause_of(run) or "Ended without a recorded cause."
+
+
+def _without_progress(run: Run, entry: RunRow, reader: Reader) -> str:
+    """Return what a script has shown that says of no total how far it is."""
+    if any(not name.startswith("perf/") for name in (*entry.last, *entry.nonfinite)):
+        return "The script names no total of steps or epochs"
+    folder = reader.db.home.run_folder(run.id)
+    for source, path in reader.details.logs(run.id):
+        with suppress(OSError):
+            if source != "worker" and (folder / path).stat().st_size:
+                return "No measurements yet: looking for lines such as 'step 10: loss 0.5', and for TensorBoard files"
+    return "Waiting for the script's first line"
 
 
 MOST_OF_NOTE = 200
@@ -143,8 +158,8 @@ def _summed(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def progress(entry: RunRow) -> Markup:
-    """Return a run's progress bar."""
-    return bar(entry.progress, f"Progress of run {entry.id}")
+    """Return a run's progress bar, grey after its end."""
+    return bar(entry.progress, f"Progress of run {entry.id}", is_over=entry.status in ENDED)
 
 
 def facts_of(

@@ -88,7 +88,7 @@ function begin(element) {
   chart.draw = async () => {
     const note = element.querySelector(".pl-note");
     note.textContent = drawable() ? "" : chart.done ? "This run recorded no curves." : "No values yet.";
-    element.querySelector(".pl-panels").classList.toggle("pl-none", chart.done && !drawable());
+    element.querySelector(".pl-panels").classList.toggle("pl-none", (chart.done || chart.data.apart) && !drawable()); // a script may never have curves
     if (!drawable()) return;
     await loadPlotly(chart.data.plotly);
     const theme = themeOf(element);
