@@ -273,6 +273,11 @@ def _of_museum(name: str) -> Metric | None:
     return None
 
 
+_LOWER = ("loss", "err", "perplexity", "mse", "mae")
+_HIGHER = ("acc", "f1", "auc", "reward", "return", "score", "bleu")
+"""Parts of the names of metrics whose lower or higher values are usually better."""
+
+
 @dataclass(frozen=True)
 class MetricSetting:
     """How a metric of a script's runs is shown."""
@@ -285,8 +290,9 @@ class MetricSetting:
     @classmethod
     def usual(cls, name: str) -> "MetricSetting":
         """Return the setting of a metric that nobody has set."""
-        known = metric(name)
-        return cls(unit=known.unit, better=known.better or "")
+        known, low = metric(name), name.lower()
+        is_low, is_high = (any(word in low for word in words) for words in (_LOWER, _HIGHER))
+        return cls(unit=known.unit, better=known.better or ("min" if is_low else "max" if is_high else ""))
 
 
 def as_set(name: str, settings: Mapping[str, MetricSetting]) -> Metric:

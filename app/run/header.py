@@ -79,7 +79,7 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
                     words = "Repeats the disturbed runs of its sweep." if page == "sweep" else "Fills the launch form."
                     label = f"Measure {what} again" if page == "sweep" else "Measure again"
                     st.page_link(widgets.PAGES[page], label=label, help=words, query_params=query, width="content")
-            if run.active and run.status != "queued":
+            if run.status != "queued":  # also after the end, so that the tabs stay where they are
                 st.html(slot("bar", summary_html.progress(entry)))
         chosen = st.segmented_control(
             "Section",

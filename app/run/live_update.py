@@ -7,20 +7,22 @@ from our route.
 """
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
 
 from app.charts import plotly_figures
+from app.charts.curve_charts import FEW
 from app.run import summary_html
 from app.ui.html import Slot
 from app.ui.run_state import tab_title
 from engine.home import Home
+from engine.metrics import metric
 from engine.rl.kinds import PICTURE
 from engine.store import Reader
-from engine.store.records import Run
+from engine.store.records import Run, Summary
 
 MACHINE = "Machine"
 """The overview with its fold of the machine's load open."""
@@ -88,10 +90,16 @@ def frame(run: Run, reader: Reader, section: str, picture: bool, live: tuple[Slo
     there += [details.has_spans(run.id), details.has_histograms(run.id), details.has_machine_samples(run.id), picture]
     if section in LIVE:
         slots, figures = live or content(run, reader, section)
-        there += [sorted(slots), sorted(figures)]
+        there += [sorted(slots), sorted(figures), run.active and is_smoothed(details.summaries(run.id))]
     elif section not in STATIC:
         there.append(run.version)
     return zlib.crc32(repr(there).encode())
+
+
+def is_smoothed(summaries: Sequence[Summary]) -> bool:
+    """Return whether any live curve has enough points to be smoothed; a band has its own running mean."""
+    long = (metric(each.metric) for each in summaries if each.count + each.nonfinite > FEW)
+    return any(known.live and known.smooth and not known.band for known in long)
 
 
 def phases(run: Run, reader: Reader) -> Figures:

@@ -190,8 +190,8 @@ def axes(run: Run, reader: Reader) -> tuple[list[str], str]:
 
 
 def curves(run: Run, reader: Reader) -> None:
-    """Show the run's curves, with x-axis and smoothing controls; the address holds both. An ended run whose curves are
-    all too short to be smoothed has no control for it; of one without curves a line says so.
+    """Show the run's curves, with x-axis and smoothing controls; the address holds both. A run whose curves are all too
+    short to be smoothed has no control for it; of an ended one without curves a line says so.
     """
     known = known_experiment(run.experiment)
     summaries = reader.details.summaries(run.id)
@@ -201,8 +201,6 @@ def curves(run: Run, reader: Reader) -> None:
     offered, usual = axes(run, reader)
     if (x := st.query_params.get("x", "").lower()) in offered:  # addresses of earlier versions
         usual = x
-    smoothed = [each for each in summaries if _is_smoothed(each.metric)]
-    is_short = not run.active and all(each.count + each.nonfinite <= FEW for each in smoothed)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         x = st.segmented_control(
             "X-axis",
@@ -214,7 +212,7 @@ def curves(run: Run, reader: Reader) -> None:
             bind="query-params",
         )
         smoothing = SMOOTHING
-        if not is_short:
+        if live_update.is_smoothed(summaries):
             addresses.take("smooth", SMOOTHING)
             st.session_state["smooth"] = min(MOST, max(0.0, st.session_state["smooth"]))
             smoothing = st.slider(
@@ -242,12 +240,6 @@ def curves(run: Run, reader: Reader) -> None:
         apart=known is None,
         revision=revision(run, reader),
     )
-
-
-def _is_smoothed(name: str) -> bool:
-    """Return whether a metric's live curves are smoothed; a band has its own running mean."""
-    known = metric(name)
-    return known.live and known.smooth and not known.band
 
 
 def _machine(run: Run, reader: Reader) -> None:

@@ -10,7 +10,7 @@ from app.ui.store_access import command as store_command
 from app.ui.widgets import PAGES
 from engine.analysis.comparability import code_in_words
 from engine.home import Home
-from engine.metrics import DIRECTIONS, metric
+from engine.metrics import DIRECTIONS, MetricSetting
 from engine.runtime.command.snapshot import diff_of
 from engine.script.command import Rendered
 from engine.store import Reader, Store
@@ -93,11 +93,11 @@ def _ask_ranking(run: Run, reader: Reader) -> None:
             better = st.segmented_control(
                 *("Direction", list(DIRECTIONS)),
                 key=f"rank-better-{run.id}-{name}",
-                default=(name in settings and settings[name].better) or ("min" if usually_low(name) else "max"),
+                default=settings.get(name, MetricSetting.usual(name)).better or None,
                 format_func=DIRECTIONS.__getitem__,
                 required=True,
             )
-            allowed = current_user.control("rank by", [run.owner], what=f"Run {run.id}")
+            allowed = current_user.control("rank by", [run.owner], what=f"Run {run.id}", disabled=better is None)
             if st.button("Rank by it", type="primary", key=f"rank-{run.id}", **allowed) and store_command(
                 lambda store: _rank(store, run.id, name, "min" if better == "min" else "max")
             ):
@@ -124,13 +124,6 @@ def _place(name: str) -> int:
     is_validation = any(word in low for word in ("val", "test", "eval"))
     is_quality = any(word in low for word in ("acc", "f1", "auc", "reward", "return", "score", "bleu"))
     return (0 if is_validation else 2) + (0 if is_quality else 1) + (4 if not is_quality and "loss" not in low else 0)
-
-
-def usually_low(name: str) -> bool:
-    """Return whether lower values of a metric are usually better."""
-    return metric(name).better == "min" or any(
-        word in name.lower() for word in ("loss", "err", "perplexity", "mse", "mae")
-    )
 
 
 # ---- What a script does not record ----------------------------------------------------------------------------------

@@ -23,12 +23,13 @@ from engine.analysis.statistics.intervals import Interval
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment, experiments
-from engine.store import Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import RankRow, Status, Summary
 from engine.transfer.import_child import import_path
 from tests.app.reading import html, opened
 from tests.app.run.test_lineage import ended
 from tests.labs.basic import now
+from tests.stand_in import worker
 from tests.transfer.readers.test_other_programs import mlruns
 
 
@@ -58,17 +59,27 @@ def test_many_ranks_have_one_bar_for_each_kind_of_them() -> None:
     ]
 
 
-def test_an_ended_run_without_a_curve_to_smooth_has_no_smoothing(home: Home, lab: dict[Status, int]) -> None:
+def test_a_run_without_a_curve_to_smooth_has_no_smoothing(home: Home, lab: dict[Status, int]) -> None:
     def has_smoothing(run_id: int) -> bool:
         return "Smoothing" in [each.label for each in opened("run", {"run": str(run_id)}).slider]
 
+    points = [Point("train/loss", step, 1.0, 0.1 * step, None) for step in range(61)]
     assert has_smoothing(lab["running"])
-    run_id = ended(home, "finished", saved=False)
-    assert not has_smoothing(run_id)
     with Store.open(home) as store:
-        points = [Point("train/loss", step, 1.0, 0.1 * step, None) for step in range(61)]
-        store.worker.write(run_id, [], run_points=points)
-    assert has_smoothing(run_id)
+        active = store.runs.add(
+            Launch("hogwild", experiment("hogwild").configure().model_dump(), "ada", demand=Demand(1, 0, 1, 1))
+        )
+        store.claims.claim(active, worker(), [])
+        store.worker.begin(active, worker(), {})
+        store.worker.mark_running(active, 0.1)
+        for run_id in (active, ended(home, "finished", saved=False)):
+            store.worker.write(run_id, [], run_points=points[:1])
+            before = live_update.frame(store.read.runs.one(run_id), store.read, "Overview", False)
+            assert not has_smoothing(run_id)
+            store.worker.write(run_id, [], run_points=points[1:])
+            after = live_update.frame(store.read.runs.one(run_id), store.read, "Overview", False)
+            assert (after != before) == (run_id == active), "an open page reruns"
+            assert has_smoothing(run_id)
 
 
 def test_the_result_of_a_run_is_so_far_only_while_the_run_goes_on(home: Home, lab: dict[Status, int]) -> None:

@@ -6,10 +6,12 @@ from zipfile import ZipFile
 import pytest
 
 from app.launch import own_command
-from app.run.own_command import own_metrics, usually_low
+from app.run import summary_html
+from app.run.own_command import own_metrics
 from app.ui import current_user
 from engine.access.rules import Program
 from engine.home import Home
+from engine.metrics import MetricSetting
 from engine.recorder import Point
 from engine.runtime.command.snapshot import CODE, DIFF
 from engine.script.command import read_command
@@ -93,8 +95,8 @@ def test_the_ranking_metric_is_asked_for_once(home: Home, finished: int, monkeyp
 def test_metrics_that_usually_rank_runs_come_first(home: Home, finished: int) -> None:
     with Reader.open(home) as reader:
         assert own_metrics(reader.runs.entry(finished)) == ["val/accuracy", "train/loss"]
-    assert usually_low("val loss")
-    assert not usually_low("val/accuracy")
+    usual = [MetricSetting.usual(name).better for name in ("val loss", "val/accuracy", "lr")]
+    assert usual == ["min", "max", ""], "a guess by the name"
 
 
 def test_compare_shows_in_which_lines_the_code_of_runs_differs(home: Home, finished: int) -> None:
@@ -105,3 +107,27 @@ def test_compare_shows_in_which_lines_the_code_of_runs_differs(home: Home, finis
     assert "--- train.py\n+++ train.py\n@@ -1 +1 @@\n-steps = 1\n+steps = 2" in [each.value for each in test.code]
     labels = [each.label.replace("\\", "") for each in test.expander]
     assert f"Run {other} against run {finished}: train.py" in labels
+
+
+def test_a_run_without_progress_says_what_it_waits_for(home: Home) -> None:
+    command = read_command("python train.py", "/data/project")
+    with Store.open(home) as store:
+        run_id = store.runs.add(Launch("train.py", {}, Program("ada"), demand=Demand(1, 0, 1, 1), command=command))
+        store.claims.claim(run_id, worker(), [])
+        store.worker.begin(run_id, worker(), ABOUT)
+        store.worker.mark_running(run_id, 0.1)
+        store.worker.add_log(run_id, "script", "logs/script.log")
+
+        def said() -> str:
+            run, entry = store.read.runs.one(run_id), store.read.runs.entry(run_id)
+            return str(summary_html.cause(run, entry, store.read).unescape())
+
+        assert said() == "Waiting for the script's first line, time left unknown."
+        log = home.run_folder(run_id) / "logs" / "script.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("loading data\n")
+        assert said().startswith("No measurements yet: looking for lines such as 'step 10: loss 0.5'")
+        store.worker.write(run_id, [], [Point("loss", 1, 0.5, 1.0)])
+        assert said() == "The script names no total of steps or epochs, time left unknown."
+        store.worker.write(run_id, [], progress=(20, 80, "steps"))
+        assert said() == "25% done (20 of 80 steps), time left unknown."
