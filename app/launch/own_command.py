@@ -108,7 +108,10 @@ def _pasted() -> None:
         help="The folder that the command runs in.",
         persist_state="session",
     )
-    _complain(why_no_folder())
+    if chosen_folder():
+        _complain(why_no_folder())
+    elif why_no_folder():
+        st.caption("Give the folder that the command runs in, such as /data/project.")
     _interpreter(refusal is None)
 
 
@@ -123,7 +126,7 @@ def why_no_folder() -> str:
     if not str(st.session_state.get(TEXT) or "").strip() or current_user.why_no_commands() is not None:
         return ""
     if not folder:
-        return "Folder is missing: give the one that the command runs in, such as /data/project."
+        return "Folder is missing."
     if not folder.startswith("/"):
         return f"Folder must be a whole path, such as {Path.home()}/project; got {folder}."
     path = Path(folder)

@@ -97,7 +97,7 @@ def test_a_pasted_command_becomes_a_form_and_a_run(project: Path, home: Home, mo
         ("python train.py && echo done", "", "&& is a second command or the background of a shell"),
         ("python train.py --data $DATA", "", "$DATA is a variable of a shell"),
         ("cd gone && python train.py", "/no/such", "Folder /no/such/gone does not exist"),
-        ("python train.py", "", "Folder is missing: give the one that the command runs in"),
+        ("python train.py", "", "Give the folder that the command runs in, such as /data/project."),
         ("python train.py", "gone", "Folder must be a whole path"),
         ("python train.py", "/no/such/folder", "Folder /no/such/folder does not exist"),
         ("python gone.py", "/usr", "gone.py isn't a file in /usr. Correct its path in the command, or the folder."),
@@ -109,6 +109,7 @@ def test_what_is_wrong_with_a_command_stands_at_its_field_and_nothing_can_be_lau
 ) -> None:
     test = paste(text, folder)
     assert said in all_words(test)
+    assert folder or not any(":red[Folder" in each.value for each in test.markdown), "a hint until there is one"
     assert all(each.disabled for each in test.button if each.key == "launch")
 
 

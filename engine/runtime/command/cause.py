@@ -66,7 +66,8 @@ def _known_exception(raised: str, start: Start) -> str:
         name = module[1].partition(".")[0]
         python = start.interpreter or "its interpreter"
         return (
-            f" {_shortened(raised)}. Install '{name}' for {python}, or name the interpreter that has it with --python."
+            f" {_shortened(raised)}. Install '{name}' for {python}, or use an interpreter that has it: clone the run "
+            "and choose it under Interpreter, or name it with --python."
         )
     if raised.startswith("FileExistsError") or "to NOT exist" in raised:  # the second is LightningCLI's
         return (

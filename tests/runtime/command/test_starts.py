@@ -90,8 +90,8 @@ RAISED = 'Traceback (most recent call last):\n  File "train.py", line 1, in <mod
         (
             f"{RAISED}ModuleNotFoundError: No module named 'tyro.cli'",
             1,
-            " ModuleNotFoundError: No module named 'tyro.cli'. Install 'tyro' for /env/python, or name the interpreter "
-            "that has it with --python.",
+            " ModuleNotFoundError: No module named 'tyro.cli'. Install 'tyro' for /env/python, or use an "
+            "interpreter that has it: clone the run and choose it under Interpreter, or name it with --python.",
         ),
         (f"{RAISED}OSError: [Errno 28] No space left on device", 1, " It could not write: the disk is full."),
         (f"{RAISED}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", 1, " It ran out of memory"),
