@@ -18,7 +18,7 @@ from app.ui.store_access import command, reading
 from engine.access.providers import is_of_this_machine
 from engine.access.quotas import disturbed_above
 from engine.analysis.run_values import lower_title
-from engine.errors import EngineError
+from engine.errors import EngineError, WrongStatus
 from engine.filter import RUN_FIELDS
 from engine.home import ROOT, Home
 from engine.registry import experiment_title, known_experiment
@@ -202,8 +202,12 @@ def ask_cancel(run: Run | RunRow) -> None:
         return
     forced = run.status == "stopping"
 
-    def cancel(store: Store) -> Status:
-        return store.runs.cancel(run.id, by=current_user.whoever(), force=forced)
+    def cancel(store: Store) -> bool:
+        try:
+            store.runs.cancel(run.id, by=current_user.whoever(), force=forced)
+        except WrongStatus as error:  # it has ended, such as while the name was asked for
+            st.toast(as_text(str(error)))
+        return True
 
     st.write(f"Run {run.id}, {as_text(title_of(run))}, is {run.status}.")
     st.write(_effect_of_cancel(run))
