@@ -184,7 +184,7 @@ class Endings:
             late = (
                 ""
                 if run.stop_kind == "force" or watched.killed_at is None
-                else f" Its worker did not stop within {STOP_DEADLINE_S:g} s and was killed."
+                else f" Its processes were killed: they had not ended within {STOP_DEADLINE_S:g} s."
             )
             self.store.claims.end(run.id, "cancelled", f"{stop_reason(run)}{late}{remains}")
         elif is_of_other_home(worker.pid, self._home.path):

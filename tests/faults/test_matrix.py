@@ -53,7 +53,7 @@ NOBODY = {("worker", "queued"), ("rank", "queued")}
 CELLS = [(row, moment) for row, (victim, _) in ROWS.items() for moment in MOMENTS if (victim, moment) not in NOBODY]
 HOLD_S = 3.0
 TRIES = 8
-LATE = re.compile(r" Its worker did not stop within [0-9.]+ s and was killed\.")
+LATE = re.compile(r" Its processes were killed: they had not ended within [0-9.]+ s\.")
 GOES_ON, STARTS = "continues", "starts later"
 
 

@@ -103,7 +103,7 @@ def test_a_worker_that_outstays_the_deadline_is_killed_and_the_cause_says_so(
     run = run_of(runner, run_id)
     assert (run.status, run.cause) == (
         "cancelled",
-        "Cancelled by grace. Its worker did not stop within 0 s and was killed.",
+        "Cancelled by grace. Its processes were killed: they had not ended within 0 s.",
     )
 
 
