@@ -9,12 +9,12 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
 import click
 
+from engine.access.command_link import current
 from engine.analysis.total_work import unreached
 from engine.cli.answers import answer, duration, number, wants_json
 from engine.cli.frame import FAILED, ID, INTERRUPTED, OWNER, argument, command, launch_terms, option, together
@@ -25,11 +25,12 @@ from engine.errors import StoreBusy, WrongStatus, counted
 from engine.home import Home
 from engine.launch import launch, resume, retry
 from engine.launch_options import LaunchOptions
+from engine.notices.public_url import public_url
 from engine.queue.cluster_wait import cluster_wait
 from engine.store import Launch, Reader, Store
 from engine.store.records import Run
 from engine.store.scripts import rendered
-from engine.system.runner_process import ensure_running
+from engine.system.runner_process import ensure_running, has_console
 
 STORE_TIMEOUT_S = 30.0
 """Longer than elsewhere: at a command line, waiting is better than typing the command again."""
@@ -108,6 +109,9 @@ def attach_command(
 
 def _followed(home: Home, run_id: int, owner: str) -> int:
     """Follow a run to its end, print its summary and return the exit code."""
+    link = current(home)
+    if not wants_json() and has_console(home) and (url := public_url() or (link.url if link else "")):
+        click.echo(f"Its page: {url}/run?run={run_id}")
     ended = RunWatch(home, run_id, owner).until_ended()
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
         found = summary(reader, run_id)
@@ -207,7 +211,7 @@ class RunWatch:
 
     def _line(self, reader: Reader, run: Run) -> str:
         if run.status != "queued":
-            return progress_line(run, _loss(reader, run))
+            return progress_line(run, _loss(reader, run), left_s=reader.runs.entry(run.id).time_left_s)
         ahead = reader.queue.position(run.id)
         if run.target and ahead is not None:
             return f"queued, {cluster_wait(run.target, reader.cluster_jobs.of(run.id))}"
@@ -250,7 +254,7 @@ def _loss(reader: Reader, run: Run) -> float | None:
     return sum(losses) / len(losses) if losses else None
 
 
-def progress_line(run: Run, loss: float | None = None, ahead: int | None = 0, now: datetime | None = None) -> str:
+def progress_line(run: Run, loss: float | None = None, ahead: int | None = 0, left_s: float | None = None) -> str:
     """Return a run's state as one line: status, bar, share, amount, time left, loss; while queued, how many runs are
     `ahead`, None on hold.
     """
@@ -266,11 +270,8 @@ def progress_line(run: Run, loss: float | None = None, ahead: int | None = 0, no
         f"{run.status} {'█' * full}{'░' * (BAR_CELLS - full)} {share:4.0%}",
         f"{run.progress_done:,}/{run.progress_total:,} {run.progress_unit}",
     ]
-    if run.started_at and 0 < share < 1:
-        elapsed = (
-            (now or datetime.now(UTC)) - datetime.fromisoformat(run.started_at)
-        ).total_seconds() + run.time_before_s
-        parts.append(f"{duration(elapsed * (1 - share) / share)} left")
+    if left_s:
+        parts.append(f"{duration(left_s)} left")
     if loss is not None:
         parts.append(f"train/loss {number(loss)}")
     return "  ".join(parts)
