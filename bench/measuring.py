@@ -44,6 +44,7 @@ def served_home() -> Iterator[Home]:
         home = Home(Path(folder)).create()
         ensure_running(home)
         try:
+            wait_until(lambda: runner_process(home) is not None, 60, "the runner to begin")
             yield home
         finally:
             if process := runner_process(home):
