@@ -13,7 +13,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ from engine.system.processes import adopt_orphans, die_with_parent, variable_of
 from engine.system.run_files import TAIL_BYTES, trim
 
 PIDS = "pids"
-"""File of the run's folder with the pids of its processes, until all that they recorded is stored."""
+"""File of the run's folder with the pids of its processes and their ranks, until all they recorded is stored."""
 TRIM_S = 0.1
 """Interval in which logs are kept short: a script may print a gigabyte in a second."""
 MOST_UNREAD_BYTES = 16 << 20
@@ -37,11 +37,14 @@ MOST_UNREAD_BYTES = 16 << 20
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK")
 
 
-def known_pids(folder: Path) -> set[int]:
-    """Return the pids of all processes of a command that were ever seen; empty once all it recorded is stored."""
+def known_pids(folder: Path) -> dict[int, int]:
+    """Return the pids of all processes of a command that were ever seen, with their ranks, 0 for none; empty once all
+    it recorded is stored.
+    """
     with suppress(OSError, ValueError):
-        return {*map(int, (folder / PIDS).read_text().split())}
-    return set()
+        lines = (line.partition(" ") for line in (folder / PIDS).read_text().splitlines())
+        return {int(pid): int(rank or 0) for pid, _, rank in lines}
+    return {}
 
 
 def forget_pids(folder: Path) -> None:
@@ -68,8 +71,8 @@ class CommandProcess:
     _beside: subprocess.Popen[bytes] | None = field(default=None, init=False)
     live: list[int] = field(default_factory=list, init=False)
     """The processes of the last look."""
-    pids: set[int] = field(default_factory=set, init=False)
-    """All processes of it that were ever seen."""
+    pids: dict[int, int] = field(default_factory=dict, init=False)
+    """All processes of it that were ever seen, with their ranks, 0 for none."""
     _ranks: dict[int, tuple[float, int]] = field(default_factory=dict, init=False)
     """Rank of a process, with the time at which it was created, by pid."""
 
@@ -108,7 +111,7 @@ class CommandProcess:
         finally:
             os.close(log)
         self.pid = self._process.pid
-        self._keep({self.pid})
+        self._keep({self.pid: 0})
         self._ended = threading.Event()
         threading.Thread(target=self._watch, name="command", daemon=True).start()
 
@@ -153,15 +156,17 @@ class CommandProcess:
                 elif process.pid != self.pid and parent == os.getpid():
                     self._reap(process.pid)
         self.live = [process.pid for process in found]
-        self._keep({*self.live} - self.pids)
+        self._keep({pid: 0 for pid in sorted(self.live) if pid not in self.pids})
         return found
 
-    def _keep(self, pids: set[int]) -> None:
-        """Keep pids for those who look at the run after this process: files name the process that wrote them."""
+    def _keep(self, pids: Mapping[int, int]) -> None:
+        """Keep pids and ranks for those who look at the run after this process: files name the process that wrote
+        them, which may be gone by then.
+        """
         if pids:
             self.pids |= pids
             with suppress(OSError), (self.folder / PIDS).open("a") as file:
-                file.write("".join(f"{pid}\n" for pid in sorted(pids)))
+                file.write("".join(f"{pid} {rank}\n" for pid, rank in pids.items()))
 
     def _reap(self, pid: int) -> None:
         """Reap an adopted process."""
@@ -189,6 +194,7 @@ class CommandProcess:
         if not (text := next((text for text in texts if text.isdecimal()), "")):
             return None
         self._ranks[process.pid] = made, int(text)
+        self._keep({process.pid: int(text)})
         return int(text)
 
     def end(self, grace_s: float, kill_s: float = 3.0) -> list[str]:

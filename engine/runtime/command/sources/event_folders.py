@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from platform import node
@@ -29,7 +29,7 @@ class EventFolders:
         run_folder: Path,
         folders: Collection[Path],
         since: float,
-        pids: Callable[[], Collection[int]],
+        pids: Callable[[], Mapping[int, int]],
         is_taken: Callable[[Path], bool],
         takes_all: bool,
         host: str,
@@ -38,7 +38,8 @@ class EventFolders:
         self._pids, self._is_taken, self._takes_all = pids, is_taken, takes_all
         self.writers = set[int]()
         """Processes of this machine that are in the names of the run's files."""
-        self._known_pids = set[int]()
+        self._known_pids = dict[int, int]()
+        """The ranks of the run's processes, by pid."""
         self._decided = set[str]()
         self._open = set[str]()
         self._walk: Iterator[str] | None = None
@@ -118,7 +119,8 @@ class EventFolders:
         parts = _PARTS.search(path)
         pid = int(parts["pid"]) if parts and parts["pid"] and parts["host"] == self.host else 0
         environment = _environment(pid) if pid and self.host == node() else {}
-        rank = int(number) if (number := environment.get("RANK", "")).isdigit() else 0
+        number = environment.get("RANK", "")
+        rank = int(number) if number.isdigit() else self._known_pids.get(pid, 0)
         if self._takes_all or Path(path).is_relative_to(self.run_folder):
             self._decided.add(path)
             self.writers |= {pid} if pid else set()

@@ -33,8 +33,8 @@ class Sources:
     """The measurements of one run, from all files that it writes.
 
     `since` is the start of the run (s since 1970), from which points count their time. `pids` returns the processes of
-    the run so far, on `host` (default: this one); event files in `work_folder` and `folders` that others write are not
-    taken, unless it `takes_all`.
+    the run so far, with their ranks, on `host` (default: this one); event files in `work_folder` and `folders` that
+    others write are not taken, unless it `takes_all`.
 
     A new instance reads the same points again, those of several files maybe in another order; `skip` leaves out those
     that are stored.
@@ -46,7 +46,7 @@ class Sources:
         work_folder: Path | None = None,
         *,
         since: float,
-        pids: Callable[[], Collection[int]] = lambda: (),
+        pids: Callable[[], Mapping[int, int]] = dict,
         folders: Collection[Path] = (),
         trackio: Path | None = None,
         takes_all: bool = False,

@@ -116,11 +116,19 @@ def test_only_event_files_of_the_run_are_followed(folder: Path, tmp_path: Path) 
     held = (work / f"events.out.tfevents.{int(NOW)}.{node()}").open("wb", buffering=0)
     with held:
         held.write(record("held open", 1, 1))
-        sources, found = Sources(folder, work, since=NOW, pids=lambda: {mine}), list[Reading]()
+        sources, found = Sources(folder, work, since=NOW, pids=lambda: {mine: 0}), list[Reading]()
         wait_until(lambda: found.extend(sources.poll()) or len(found) >= 3)
         assert {name for name, _ in curves(found)} == {"in the run's folder", "mine", "held open"}
     last = {name for name, _ in curves(rest(sources))}
     assert last == {"without a process"}
+
+
+def test_the_file_of_a_rank_that_ended_before_it_was_met_keeps_its_rank(folder: Path, tmp_path: Path) -> None:
+    ranks = {2**22 + rank: rank for rank in range(2)}  # beyond all pids
+    for pid, rank in ranks.items():
+        (tmp_path / name(pid)).write_bytes(record("loss", 1, float(rank)))
+    found = rest(Sources(folder, tmp_path, since=NOW, pids=lambda: ranks))
+    assert sorted((reading.rank or 0, reading.point.value) for reading in found) == [(0, 0.0), (1, 1.0)]
 
 
 @pytest.mark.processes
@@ -302,8 +310,9 @@ def test_where_two_sources_disagree_both_are_kept(folder: Path) -> None:
 def test_printed_values_do_not_wait_for_logged_ones_that_are_past_them(folder: Path) -> None:
     (folder / name(1)).write_bytes(record("other", 1, 1, NOW + 1_000))
     (folder / "logs" / "script.log").write_text("step 3: loss 0.5\n")
-    sources = Sources(folder, since=NOW)
-    assert curves(sources.poll()) == {("other", None): [(1, 1)], ("loss", None): [(3, 0.5)]}
+    sources, found = Sources(folder, since=NOW), list[Reading]()
+    wait_until(lambda: found.extend(sources.poll()) or len(found) >= 2)  # a poll may end before it has seen all files
+    assert curves(found) == {("other", None): [(1, 1)], ("loss", None): [(3, 0.5)]}
 
 
 def test_trackios_fragments_are_read_once_by_log_id(folder: Path) -> None:
