@@ -26,7 +26,7 @@ COMMANDS = {
     "logs": CommandEntry("runs", "Print the logs of a run."),
     "ranks": CommandEntry("runs", "Show what each rank is doing and whether one hangs."),
     "trace": CommandEntry("transfer", "Write the operations of a run's ranks as a Chrome trace."),
-    "cancel": CommandEntry("queue", "Cancel a run, or all runs of a sweep."),
+    "cancel": CommandEntry("queue", "Cancel runs, or all runs of a sweep."),
     "queue": CommandEntry("queue", "List queued runs in order, with reasons and estimated starts."),
     "hold": CommandEntry("queue", "Put queued runs on hold."),
     "release": CommandEntry("queue", "Release runs on hold."),

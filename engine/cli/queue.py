@@ -120,32 +120,33 @@ def _each(run_ids: Sequence[int], change: Callable[[Store, int], None], said: st
 
 @command("cancel")
 def cancel_command(
-    run_id: int | None = argument("[ID]"),
+    run_ids: Sequence[int] = argument("[ID]..."),
     sweep_id: int | None = option("Cancel all runs of this sweep that have not ended.", "--sweep", metavar="ID"),
     force: bool = option("Kill the processes at once, even if the run is already stopping."),
     wait: bool = option("Wait until the runs have ended."),
     owner: str = OWNER,
 ) -> None:
-    """Cancel a run, or all runs of a sweep: at once while queued, otherwise by stopping worker and ranks.
+    """Cancel runs (all of them, or none if one can't be), or all runs of a sweep: at once while queued, otherwise by
+    stopping worker and ranks.
 
-    Processes that don't stop within seconds are killed. The run is cancelled once its processes are gone; its cause
-    lists anything that could not be removed.
+    Processes that don't stop within seconds are killed. A run is cancelled once its processes are gone; its cause lists
+    anything that could not be removed.
     """
-    if (run_id is None) == (sweep_id is None):
-        raise ConfigError.of("", "cancel needs the id of one run, or --sweep with the id of one sweep.")
+    if bool(run_ids) == (sweep_id is not None):
+        raise ConfigError.of("", "cancel needs the ids of runs, or --sweep with the id of one sweep.")
     home = Home.find()
-    with Store.open(home) as store:
-        if run_id is not None:
-            found = {run_id: store.runs.cancel(run_id, by=owner, force=force)}
-        else:
-            assert sweep_id is not None
+    with Store.open(home) as store, store.db.change():
+        if sweep_id is not None:
             found = store.sweeps.cancel(sweep_id, by=owner, force=force)
+        else:
+            found = {run_id: store.runs.cancel(run_id, by=owner, force=force) for run_id in run_ids}
     if "stopping" in found.values():
         ensure_running(home)  # the runner stops the worker
         if wait:
             found = {each: _ended(home, each) if status == "stopping" else status for each, status in found.items()}
     if wants_json():
-        print_json({"id": sweep_id, "runs": found} if run_id is None else {"id": run_id, "status": found[run_id]})
+        one = {"id": run_ids[0], "status": found[run_ids[0]]} if len(run_ids) == 1 else None
+        print_json(one or {"id": sweep_id, "runs": found})
         return
     for each, status in found.items():
         click.echo(f"Run {each} is {status}.")

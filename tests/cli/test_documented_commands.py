@@ -1,5 +1,6 @@
-"""Every command line that the documentation tells people to copy is one that the command line takes."""
+"""Every command line that the documentation or a message tells people to copy is one that the command line takes."""
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -65,6 +66,38 @@ def test_a_documented_command_is_one_that_the_command_line_takes(page: str, line
 def test_a_wrong_command_is_told_from_a_right_one() -> None:
     assert complaint("users role mo --role viewer") == complaint("import runs.zip < file") == ""
     assert all(map(complaint, ("users role mo viewer", "no-such-command", "queue --no-such-option")))
+
+
+MESSAGE = re.compile(r"python -m engine ([a-z](?:\n--|[^`,:;()\n…])*)")
+PROSE = re.compile(r" (?:shows|writes|prints) .*|\.(?: .*)?$")
+"""What follows a command in its sentence."""
+BUILT = ("app/export/rerun_commands.py", "app/duel/header.py", "engine/catalogue.py")
+"""They join their commands from parts; tests/cli/test_rerun_commands.py and tests/app look at those."""
+
+
+def in_messages() -> Iterator[tuple[str, str]]:
+    """Give the commands in the texts of all modules, with 1 for each value that is put in and each number."""
+    for path in sorted(path for folder in ("engine", "app", "pages") for path in (ROOT / folder).rglob("*.py")):
+        if (name := str(path.relative_to(ROOT))) in BUILT or "python -m engine " not in path.read_text():
+            continue
+        tree = ast.parse(path.read_text())
+        whole = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+        parts = {part for node in whole for part in node.values}
+        texts = [
+            "".join(str(part.value) if isinstance(part, ast.Constant) else "1" for part in node.values)
+            for node in whole
+        ]
+        texts += [str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in parts]
+        for text in texts:
+            for found in MESSAGE.findall(text):
+                yield name, re.sub(r"\b(?:NUMBER|ID)\b", "1", PROSE.sub("", found))
+
+
+def test_a_command_in_a_message_is_one_that_the_command_line_takes() -> None:
+    found = list(in_messages())
+    assert len(found) > 40
+    wrong = [(name, line, said) for name, line in found if (said := complaint(line))]
+    assert [each for each in wrong if each[1] not in ("import", "users allow 1 1")] == [], "one names a permission"
 
 
 _OWN = "tests/runtime/command and tests/cli/test_scripts.py, as it needs a script"
