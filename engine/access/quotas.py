@@ -102,9 +102,14 @@ NONE = Limits()
 
 def limits(home: Home) -> Limits:
     """Return the limits of a home; unlimited if none was set. Raises ConfigError for an invalid file."""
+    return read_limits(home.limits)
+
+
+def read_limits(path: Path) -> Limits:
+    """Return the limits of a file; unlimited if there is none. Raises ConfigError for an invalid one."""
     try:
-        found = home.limits.stat()
-        return _read(home.limits, (found.st_ino, found.st_mtime_ns, found.st_size))
+        found = path.stat()
+        return _read(path, (found.st_ino, found.st_mtime_ns, found.st_size))
     except FileNotFoundError:
         return NONE
     except ConfigError:
@@ -112,7 +117,7 @@ def limits(home: Home) -> Limits:
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError.of(
             "",
-            f"The limits in {home.limits} can't be read ({type(error).__name__}). Replace them with: python -m engine "
+            f"The limits in {path} can't be read ({type(error).__name__}). Replace them with: python -m engine "
             "limits set --running 4",
         ) from error
 

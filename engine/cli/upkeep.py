@@ -29,14 +29,13 @@ def backup_command(
     only_list: bool = option("List the existing backups instead of making one.", "--list"),
     owner: str = OWNER,
 ) -> None:
-    """Copy the store into backups/ in the home, with a checksum file; writers are not blocked.
+    """Copy the store into backups/ in the home, with a checksum file and the quotas; writers are not blocked.
 
     The runner makes a backup every PARALLAB_BACKUP_EVERY_H hours (24; 0: never) and keeps PARALLAB_BACKUP_KEEP (7).
-    Logs
-    and checkpoints in runs/ are not part of it.
+    Not part of it: runs/, experiments/, methods/, catalogue.json, clusters.toml and notices.toml.
     """
     from engine.commands.lab_settings import operator
-    from engine.upkeep.backups import back_up, backups
+    from engine.upkeep.backups import NOT_IN_A_BACKUP, back_up, backups
 
     home = Home.find()
     if only_list:
@@ -46,7 +45,7 @@ def backup_command(
         return
     made = back_up(home, by=owner if named() else operator(home, owner), keep=keep)
     said = f"{made.path} ({made.size / 1e6:,.1f} MB). Restore it with: python -m engine restore {made.path}"
-    answer(made, said)
+    answer(made, f"{said}\nNot in a backup: {NOT_IN_A_BACKUP}. Copy them from {home.path} if they matter.")
 
 
 @command("restore")
@@ -61,7 +60,7 @@ def restore_command(
     """
     from engine.commands.lab_settings import operator
     from engine.system.runner_process import has_console
-    from engine.upkeep.backups import restore
+    from engine.upkeep.backups import NOT_IN_A_BACKUP, restore
 
     home = Home.find()
     if has_console(home):
@@ -89,9 +88,11 @@ def restore_command(
             f"    python -m engine hold {ids}",
             f"    python -m engine cancel {ids}",
         ]
+    if done.quotas:
+        said.append("The quotas are those of the backup: python -m engine limits")
     said.append(
-        "Not in a backup: logs and checkpoints (runs/; fsck names those that are missing), quotas (limits.json), "
-        "catalogue.json, clusters.toml and notices.toml. Copy them from the original home."
+        f"Not in a backup: {NOT_IN_A_BACKUP}. Copy them from the original home. fsck names the run folders that are "
+        "missing."
     )
     answer(done, "\n".join(said))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from engine.access.quotas import NONE, read_limits, set_limits
 from engine.access.rules import Program
 from engine.commands.lab_settings import permit
 from engine.errors import EngineError, NoSuchRun, RunnerError, StoreBusy, StoreError, WrongStatus
@@ -27,11 +28,15 @@ from engine.store.timestamps import now, seconds_since
 from engine.system.run_files import put_aside
 from engine.system.runner_process import lives, lose
 
-# ---- Backups of the store, by command or by the runner: one file each, with a checksum file ------------------------
+# ---- Backups of the store, by command or by the runner: one file each, with a checksum file and the quotas ---------
 
 LOCK = "backup.lock"
 SUM = ".sha256"
 PART = ".part"
+LIMITS = ".limits.json"
+NOT_IN_A_BACKUP = (
+    "logs and checkpoints (runs/), own methods (experiments/, methods/), catalogue.json, clusters.toml and notices.toml"
+)
 CHUNK = 1 << 20
 
 
@@ -47,8 +52,8 @@ class Backup:
 
 
 def back_up(home: Home, *, by: str, keep: int | None = None) -> Backup:
-    """Copy the store into the home's backup folder while others write; then delete all but the newest `keep` (at least
-    1), if given.
+    """Copy the store, and the quotas, into the home's backup folder while others write; then delete all but the newest
+    `keep` (at least 1), if given.
 
     The file is written under a temporary name, flushed and renamed after its checksum: a file with its final name is
     complete. Raises Forbidden, StoreError, StoreBusy during another backup.
@@ -61,6 +66,8 @@ def back_up(home: Home, *, by: str, keep: int | None = None) -> Backup:
         with FileLock(home.backups / LOCK).acquire(timeout=0):
             try:
                 copy_store(home, part)
+                with suppress(FileNotFoundError):
+                    shutil.copyfile(home.limits, _limits_beside(target))
                 _seal(part, target)
             finally:
                 part.unlink(missing_ok=True)
@@ -80,13 +87,14 @@ def check_sum(path: Path) -> None:
         raise StoreError(f"{path} doesn't exist. List the backups with: python -m engine backup --list")
     beside = path.with_name(path.name + SUM)
     try:
-        said = beside.read_text().split()[0]
-    except (OSError, IndexError) as error:
+        first, *rest = beside.read_text().split()[::2]
+    except (OSError, ValueError) as error:
         raise StoreError(
             f"The checksum file {beside.name} of {path} is missing. Copy it too, or restore with --unchecked."
         ) from error
-    if _sum(path) != said:
-        raise StoreError(f"{path} is damaged: its SHA-256 doesn't match {beside.name}. Use another backup.")
+    for file, sum_ in zip((path, _limits_beside(path)), (first, *rest), strict=False):
+        if file.is_file() and _sum(file) != sum_:
+            raise StoreError(f"{file} is damaged: its SHA-256 doesn't match {beside.name}. Use another backup.")
 
 
 @contextmanager
@@ -105,13 +113,18 @@ def _translated_errors(home: Home) -> Iterator[None]:
 
 def _seal(part: Path, target: Path) -> None:
     """Write the checksum of a finished copy, then rename the copy, so that no crash leaves an unverifiable one."""
-    beside = target.with_name(target.name + SUM)
-    beside.write_text(f"{_sum(part)}  {target.name}\n")
-    part.chmod(0o600)
-    for path in (part, beside):
+    beside, limits = target.with_name(target.name + SUM), _limits_beside(target)
+    copies = {part: target.name, **({limits: limits.name} if limits.exists() else {})}
+    beside.write_text("".join(f"{_sum(path)}  {name}\n" for path, name in copies.items()))
+    for path in (*copies, beside):
+        path.chmod(0o600)
         flush(path)
     part.replace(target)
     flush(target.parent)
+
+
+def _limits_beside(backup: Path) -> Path:
+    return backup.with_name(backup.name + LIMITS)
 
 
 def _sum(path: Path) -> str:
@@ -125,7 +138,8 @@ def _sum(path: Path) -> str:
 def _delete(old: Iterable[Backup]) -> None:
     for backup in old:
         backup.path.unlink(missing_ok=True)
-        backup.path.with_name(backup.path.name + SUM).unlink(missing_ok=True)
+        for end in (SUM, LIMITS):
+            backup.path.with_name(backup.path.name + end).unlink(missing_ok=True)
 
 
 def _backup(path: Path) -> Backup:
@@ -236,20 +250,23 @@ class Restored:
     """The runs that were active when the backup was made."""
     queued: list[int]
     """The runs that the next runner starts."""
+    quotas: bool
+    """Whether the quotas are those of the backup: the home had none."""
 
 
 def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Restored:
     """Replace the store by a copy of a backup.
 
     `unchecked` accepts a file without a checksum; schema and integrity are still checked. Runs are restored, access is
-    not: everyone has to sign in again, and the accounts of the replaced store are kept if it is readable. Runs that the
-    backup has as active are lost: their processes, if there still are any, may be those of another home. Raises
-    Forbidden, StoreError for a damaged file, StoreTooNew, RunnerError while a runner is running, WrongStatus while a
-    run is active or has a job on a cluster.
+    not: everyone has to sign in again, and the accounts of the replaced store are kept if it is readable. So are quotas
+    that the home has; only without any are they the backup's. Runs that the backup has as active are lost: their
+    processes, if there still are any, may be those of another home. Raises Forbidden, StoreError for a damaged file,
+    StoreTooNew, ConfigError for invalid quotas, RunnerError while a runner is running, WrongStatus while a run is
+    active or has a job on a cluster.
     """
     if not unchecked:
         check_sum(backup)
-    runs = examine_copy(backup)
+    runs, quotas = examine_copy(backup), read_limits(_limits_beside(backup))
     permit(home, "restore", by=by, detail=backup.name, damaged=True)
     with _alone(home):
         _no_run_is_on(home)
@@ -258,6 +275,8 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
         made = Home(home.restoring)
         try:
             lost, queued = _prepare(made, home, backup, by, accounts)
+            if takes_quotas := quotas != NONE and not home.limits.exists():
+                set_limits(made, quotas)
             with (
                 _store_kept(home, occasion) as aside,
                 _strangers_aside(home, made.database, occasion) as moved,
@@ -265,6 +284,8 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
                 if is_marked(made):
                     mark(home)  # before its accounts are replaced
                 _switch(home, made.database, aside)
+                if takes_quotas:
+                    made.limits.replace(home.limits)
         except OSError as error:
             raise StoreError(
                 f"{error.filename} can't be moved or copied: {error.strerror}. The store and the run folders are as "
@@ -275,7 +296,8 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
     if had_none := not any(path.name != "runs" for path in aside.iterdir()):
         with suppress(OSError):  # it holds folders of runs
             aside.rmdir()
-    return Restored(runs, None if had_none else aside, len(moved), moved[0].parent if moved else None, lost, queued)
+    folders_in = moved[0].parent if moved else None
+    return Restored(runs, None if had_none else aside, len(moved), folders_in, lost, queued, takes_quotas)
 
 
 @contextmanager

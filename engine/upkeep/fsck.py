@@ -151,7 +151,7 @@ def _files(home: Home, reader: Reader) -> Iterator[Trouble]:
             yield Trouble(
                 "missing folder",
                 sentence,
-                "Removes its logs from the store.",
+                "Copy runs/ from the original home. --mend: removes its logs from the store.",
                 mend=partial(_with, home, partial(_forget, run_id)),
             )
     if scraps := found.get("file"):

@@ -84,14 +84,19 @@ def test_gc_says_before_what_it_would_do(home: Home, parallab: Parallab, store: 
 def test_a_restore_names_the_queued_runs_how_to_stop_them_and_what_is_missing(
     parallab: Parallab, home: Home, store: Store, queued: Callable[..., int]
 ) -> None:
-    waiting = queued()
+    first, second = queued(), queued()
+    assert "Not in a backup: logs and checkpoints (runs/)" in parallab("backup").stdout
     made = json.loads(parallab("backup", "--json").stdout)
     store.close()
     said = parallab("restore", made["path"]).stdout
-    assert "The next runner starts 1 queued run." in said
-    assert f"python -m engine hold {waiting}\n    python -m engine cancel {waiting}\n" in said
-    assert "Not in a backup: logs and checkpoints (runs/" in said and "limits.json" in said
-    assert parallab("hold", str(waiting)).returncode == 0
+    assert "The next runner starts 2 queued runs." in said
+    assert f"python -m engine hold {first} {second}\n    python -m engine cancel {first} {second}\n" in said
+    assert "Not in a backup: logs and checkpoints (runs/)" in said and "notices.toml" in said
+    assert parallab("hold", str(first), str(second)).returncode == 0
+    refused = parallab("cancel", str(first), "99")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    cancelled = f"Run {first} is cancelled.\nRun {second} is cancelled.\n"
+    assert parallab("cancel", str(first), str(second)).stdout == cancelled, "the refused one cancelled none"
 
 
 @pytest.mark.parametrize(

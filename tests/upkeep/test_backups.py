@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from engine.access.quotas import Limits, limits, set_limits
 from engine.errors import NoCheckpoint, RunnerError, StoreBusy, StoreError, StoreTooNew, WrongStatus
 from engine.home import Home
 from engine.launch import resume
@@ -115,6 +116,25 @@ def test_a_restored_store_is_that_of_the_backup_and_what_was_there_lies_aside(
     assert home.run_folder(kept).is_dir()
     assert made.path.is_file()
     assert list(fsck.examine(home)) == []
+
+
+def test_quotas_come_from_the_backup_into_a_home_without_any_and_stay_in_one_that_has_some(
+    home: Home, store: Store, tmp_path: Path
+) -> None:
+    set_limits(home, Limits(max_queued_per_person=7))
+    made = back_up(home, by="ada")
+    assert len((made.path.with_name(f"{made.path.name}.sha256")).read_text().splitlines()) == 2
+    other = Home(tmp_path / "other")
+    assert restore(other, made.path, by="ada").quotas and limits(other).max_queued_per_person == 7
+    set_limits(other, Limits(max_queued_per_person=3))
+    assert not restore(other, made.path, by="ada").quotas and limits(other).max_queued_per_person == 3
+    beside = made.path.with_name(f"{made.path.name}.limits.json")
+    beside.write_text(beside.read_text().replace("7", "70"))
+    with pytest.raises(StoreError, match=r"limits.json is damaged: its SHA-256 doesn't match"):
+        restore(other, made.path, by="ada")
+    beside.unlink()
+    other.limits.unlink()
+    assert not restore(other, made.path, by="ada").quotas, "the file alone, as backups of earlier versions"
 
 
 @pytest.fixture
