@@ -8,6 +8,7 @@ from app.ui.html import number
 from engine.analysis.pipeline import ideal_bubble
 from engine.analysis.result import not_learned, ranked
 from engine.analysis.scaling.scaling_data import kind_of
+from engine.experiments.sync_sgd.config import STEPS_TOGETHER
 from engine.registry import known_experiment
 from engine.store.records import RankRow, Run, RunRow, Summary
 
@@ -106,12 +107,14 @@ def _async_sgd(run: _Recorded) -> str:
 
 
 def _sync_sgd(run: _Recorded) -> str:
-    what = "weights" if run.settings.get("sync") in ("weights", "elastic") else "gradients"
+    what = "gradients" if run.settings.get("sync") in STEPS_TOGETHER else "weights"
     waited = run.share("trainer", "wait", "communicate")
     cost = f"took {waited} of their time here" if waited else "are not recorded here"
+    is_simulated = run.settings.get("simulated_bandwidth") or run.settings.get("simulated_latency_ms")
+    link = ", including the sleeps of a simulated link" if is_simulated else ""
     return (
         f"Why wait: all trainers average their {what}, so an exchange lasts until the slowest has arrived, and in "
-        f"return nothing is stale. Waiting and exchange {cost}."
+        f"return nothing is stale. Waiting and exchange {cost}{link}."
     )
 
 

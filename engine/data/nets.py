@@ -174,6 +174,15 @@ class FlatSgd:
         self.learning_rate = learning_rate
         self._momentum = momentum
 
+    @property
+    def state(self) -> Tensor:
+        """All that it keeps between steps [P]."""
+        return self.velocity
+
+    def reset(self) -> None:
+        """Forget all steps so far."""
+        self.velocity.zero_()
+
     def step(self) -> None:
         """v <- momentum * v + gradient; weights <- weights - learning_rate * v, one addition per weight."""
         self.velocity.mul_(self._momentum).add_(self._gradient)
@@ -181,7 +190,9 @@ class FlatSgd:
 
 
 class FlatAdam:
-    """Adam (Kingma and Ba 2015) on flat weights, equal to `torch.optim.Adam` without its start-up time."""
+    """Adam (Kingma and Ba 2015) on flat weights, equal to `torch.optim.Adam` without its start-up time; with weight
+    decay AdamW (Loshchilov and Hutter 2019).
+    """
 
     def __init__(
         self,
@@ -190,22 +201,32 @@ class FlatAdam:
         learning_rate: float,
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,
+        weight_decay: float = 0.0,
     ) -> None:
         self._weights = weights
         self._gradient = gradient
-        self.mean = torch.zeros_like(weights)
-        self.square = torch.zeros_like(weights)
+        self.state = weights.new_zeros(2 * len(weights))
+        """All that it keeps between steps [2 P], but for their number."""
+        self.mean, self.square = self.state.chunk(2)
         self.learning_rate = learning_rate
         self._betas = betas
         self._epsilon = epsilon
+        self._weight_decay = weight_decay
+        self.steps = 0
+
+    def reset(self) -> None:
+        """Forget all steps so far."""
+        self.state.zero_()
         self.steps = 0
 
     def step(self) -> None:
-        """m <- mean of gradients, v <- mean of their squares, both running; weights <- weights - learning_rate * m' /
-        (sqrt(v') + epsilon).
+        """m <- mean of gradients, v <- mean of their squares, both running; weights <- weights - learning_rate *
+        (m' / (sqrt(v') + epsilon) + weight_decay * weights).
         """
         first, second = self._betas
         self.steps += 1
+        if self._weight_decay:
+            self._weights.mul_(1 - self.learning_rate * self._weight_decay)
         self.mean.lerp_(self._gradient, 1 - first)
         self.square.mul_(second).addcmul_(self._gradient, self._gradient, value=1 - second)
         root = (self.square / (1 - second**self.steps)).sqrt_().add_(self._epsilon)

@@ -44,6 +44,7 @@ RUNS: list[tuple[str, dict[str, Any], list[int]]] = [
     ("async_sgd", SERVER | {"trainers": 1}, [10]),
     ("sync_sgd", SYNC | {"sync": "weights"}, [4, 6]),
     ("sync_sgd", SYNC | {"sync": "elastic"}, [4, 6]),
+    ("sync_sgd", SYNC | {"sync": "diloco", "optimizer": "adamw"}, [4, 6]),
     ("sync_sgd", SYNC | {"sync": "gradients"}, [6, 6]),
     ("dppo", DPPO | {"mode": "bounded_queue"}, [16, 16]),
     ("dppo", DPPO | {"mode": "update_locked"}, [13, 13]),

@@ -11,6 +11,7 @@ from engine.training.settings import DIGITS, TrainingConfig, as_published, fits_
 
 STEPS_TOGETHER = ("gradients", "ddp")
 """Values of `sync` with which an update is of all trainers that have a mini-batch left."""
+DILOCO = {"sync": "diloco"}
 
 
 class SyncSgdConfig(TrainingConfig):
@@ -22,26 +23,41 @@ class SyncSgdConfig(TrainingConfig):
     """Number of rounds. In each round every trainer trains on its own part, then all synchronize."""
     average_every: int = setting(0, low=0, high=100_000, unit="steps")
     """Steps per trainer and round. 0: one pass over its own part."""
-    sync: Literal["weights", "gradients", "elastic", "ddp"] = setting("weights")
-    """What is averaged. weights: once per round; gradients: in each step, like one process with the combined batch;
-    elastic: trainers keep their own weights, pulled towards a centre once per round; ddp: gradients, by torch's
-    DistributedDataParallel."""
+    sync: Literal["weights", "diloco", "gradients", "elastic", "ddp"] = setting("weights")
+    """What is averaged. weights: once per round; diloco: likewise, and an outer optimizer steps towards the mean;
+    gradients: in each step, like one process with the combined batch; elastic: trainers keep their own weights, pulled
+    towards a centre once per round; ddp: gradients, by torch's DistributedDataParallel."""
+    outer_learning_rate: float = setting(0.7, above=0, high=10, only=DILOCO)
+    """diloco only: learning rate of the outer SGD. With 1, and outer_momentum 0, the global weights become the mean."""
+    outer_momentum: float = setting(0.9, low=0, below=1, only=DILOCO)
+    """diloco only: Nesterov momentum of the outer SGD."""
     elastic_rate: float = setting(0.9, above=0, high=1, advanced=True)
     """elastic only: fraction by which the centre moves towards the trainers' mean per round (the paper's beta); each
     trainer moves beta / N towards the centre."""
     keep_optimizer: bool = setting(False)
-    """Keep the momentum between rounds. Off: reset it at each round, as published."""
+    """Keep the optimizer's momentum or means between rounds. Off: reset them at each round, as published."""
     partition: Literal["contiguous", "shuffled", "dirichlet"] = setting("contiguous")
     """Partition of the data, one part per trainer: contiguous, shuffled, or dirichlet (unequal shares of each
     label)."""
     alpha: float = setting(0.5, above=0, high=1000, advanced=True)
     """dirichlet only: a smaller alpha gives each trainer fewer labels; 100 is nearly even."""
+    optimizer: Literal["sgd", "adamw"] = setting("sgd")
+    """Optimizer of each trainer: SGD with momentum, or AdamW with torch's betas (0.9, 0.999)."""
     learning_rate: float = setting(0.01, above=0, high=10)
-    """Learning rate of SGD; lower it if the loss diverges or becomes NaN."""
-    momentum: float = setting(0.5, "Momentum of SGD; each trainer has its own.", low=0, below=1)
+    """Learning rate of a trainer's optimizer; lower it if the loss diverges or becomes NaN."""
+    momentum: float = setting(0.5, low=0, below=1, only={"optimizer": "sgd"})
+    """Momentum of SGD; each trainer has its own."""
+    weight_decay: float = setting(0.01, low=0, high=10, only={"optimizer": "adamw"}, advanced=True)
+    """adamw only: fraction of the weights, times the learning rate, that each step subtracts."""
     transport: Literal["rpc", "gloo", "shared_memory"] = setting("gloo")  # type: ignore[assignment]  # averages also go by gloo's ring
     """Transport of vectors. gloo: ring over all trainers; rpc, shared_memory: to trainer1 and back; ddp requires gloo
     (NCCL with one GPU per trainer)."""
+    simulated_bandwidth: float | None = setting(None, low=0.1, high=1e6, unit="Mbit/s", advanced=True, empty="no limit")
+    """Simulated bandwidth of each trainer's link: after each average all sleep as long as a ring all-reduce would take
+    over such links. gloo only."""
+    simulated_latency_ms: float = setting(0.0, low=0, high=10_000, unit="ms", advanced=True)
+    """Simulated latency of each of the 2 (N - 1) messages of a ring all-reduce among N trainers, slept likewise. gloo
+    only."""
     evaluate_every: int = interval(1, "rounds", "it is tested only at the end", high=100_000)
     """Rounds between tests of the global weights by trainer1. 0 tests only at the end."""
 
@@ -58,8 +74,20 @@ class SyncSgdConfig(TrainingConfig):
     @property
     def divergence_advice(self) -> str:
         """The end of the error for a loss that is not finite."""
-        lower = f"Lower learning_rate ({self.learning_rate}) or momentum ({self.momentum}), or average more often."
-        return f"its weights have diverged. {lower} The last checkpoint, if any, is from before."
+        others = ("momentum",) * self.has("optimizer sgd") + ("outer_learning_rate",) * self.has("sync diloco")
+        lower = " or ".join(f"{name} ({getattr(self, name)})" for name in ("learning_rate", *others))
+        cure = f"Lower {lower}, or average more often."
+        return f"its weights have diverged. {cure} The last checkpoint, if any, is from before."
+
+    @property
+    def has_simulated_link(self) -> bool:
+        """Whether trainers sleep after each average."""
+        return bool(self.simulated_bandwidth or self.simulated_latency_ms)
+
+    def link_s(self, sent: int) -> float:
+        """Return the seconds of an average over the simulated links, in which each trainer sends `sent` bytes."""
+        transfer_s = 8 * sent / (1e6 * self.simulated_bandwidth) if self.simulated_bandwidth else 0.0
+        return transfer_s + 2 * (self.trainers - 1) * self.simulated_latency_ms / 1000
 
     def tests_after(self, number: int) -> bool:
         """Return whether the global weights are tested after that round (counted from 1)."""
@@ -73,6 +101,16 @@ class SyncSgdConfig(TrainingConfig):
         yield tutorial("sync", "weights", why="which supports no other", cure=f"Choose weights {cure}")
         why = "whose processes make one pass over their part per round"
         yield tutorial("average_every", 0, why=why, cure=f"Choose 0 {cure}")
+        yield tutorial("optimizer", "sgd", why="which supports no other", cure=f"Choose sgd {cure}")
+        by_our_ring = self.has("transport gloo") and not self.has("sync ddp") and not self.has("variant tutorial")
+        if self.has_simulated_link and not by_our_ring:
+            field = "simulated_bandwidth" if self.simulated_bandwidth else "simulated_latency_ms"
+            raise RuleBroken(
+                field,
+                f"{field} requires transport gloo, sync other than ddp and variant engine, whose ring all-reduce it "
+                f"simulates; got transport {self.transport}, sync {self.sync}, variant {self.variant}. Change these or "
+                f"clear {field}.",
+            )
         if self.has("variant tutorial") and self.keep_optimizer:
             raise RuleBroken(
                 "keep_optimizer",
@@ -97,9 +135,14 @@ CONTENDER = Contender(
     strategies={
         "sync_sgd": Ready("Synchronous SGD, weights"),
         "sync_gradients": Ready("Synchronous SGD, gradients", {"sync": "gradients"}),
+        "diloco": Ready("DiLoCo", DILOCO | {"keep_optimizer": True}),
     },
     data="one part of the data per trainer",
-    momentum=lambda config: "one per trainer" + ("" if config.keep_optimizer else ", reset each round"),
+    momentum=lambda config: (
+        "one per trainer"
+        + ("" if config.keep_optimizer else ", reset each round")
+        + (", and an outer one" if config.sync == "diloco" else "")
+    ),
     tests="by trainer1, which the others wait for at the end of the next round",
     gradients=lambda config: config.trainers if config.steps_together else 1,
 )
@@ -139,6 +182,13 @@ EXPERIMENT = Experiment(
         "ddp": Preset(
             "Baseline: torch's DistributedDataParallel on the same work, with gradients averaged in each step.",
             _PUBLISHED | {"sync": "ddp", "learning_rate": 0.04, "keep_optimizer": True},
+        ),
+        "diloco": Preset(
+            "DiLoCo: 50 steps of AdamW per trainer between averages, an outer Nesterov step, 1/50 of the traffic.",
+            _PUBLISHED
+            | DILOCO
+            | {"average_every": 50, "rounds": 56, "optimizer": "adamw", "learning_rate": 0.001, "keep_optimizer": True}
+            | {"evaluate_every": 14},
         ),
         "federated": Preset(
             "As in federated learning: each trainer has few labels, in unequal shares.",

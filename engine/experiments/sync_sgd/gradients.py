@@ -30,7 +30,7 @@ class GradientAverage:
         """Make the steps of round `number` (from 1)."""
         trainer, part = self.trainer, self.trainer.part
         if not trainer.config.keep_optimizer:
-            trainer.optimizer.velocity.zero_()
+            trainer.optimizer.reset()
         for step in range(part.longest_steps):
             trainer.optimizer.learning_rate = trainer.learning_rate(number, step, part.longest_steps)
             if step >= part.steps:

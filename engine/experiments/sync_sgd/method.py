@@ -8,10 +8,13 @@ Roles: `trainer1…N`, all alike; trainer1 also tests. Each trainer i does in ea
     c <- mean of all x_i        when all have arrived
 
     x_i: its weights, g_i the gradient of a mini-batch of its own part of the data, c the global weights,
-    eta the learning rate, N the number of trainers, beta the elastic rate
+    eta the learning rate, N the number of trainers, beta the elastic rate, eta' and mu the outer learning rate and
+    momentum
 
 That is `sync` weights. The other averaging methods:
 
+    diloco              when all have arrived  d <- c - mean of x_i,  v <- mu v + d,  c <- c - eta' (d + mu v);  the
+                        steps before may be AdamW's      (Douillard et al. 2023, Algorithm 1, outer Nesterov momentum)
     elastic             x_i is kept from round to round; when all have arrived  x_i <- x_i + (beta / N) (c - x_i)
                         and  c <- c + beta (mean of x_i - c)      (Zhang, Choromanska and LeCun 2015, EASGD)
     gradients, ddp      x_i <- x_i - eta (mean of all g_i)  in each step, the same for all      (`gradients.py`)
@@ -62,7 +65,7 @@ def _train(rank: Rank, inputs: SharedInputs) -> None:
 def _way_to_average(trainer: SyncTrainer) -> Callable[[int], None]:
     """Return the function that trains for one round, given its number (from 1)."""
     match trainer.config.sync:
-        case "weights":
+        case "weights" | "diloco":
             return partial(_average_weights, trainer)
         case "elastic":
             return partial(_average_elastically, trainer)
@@ -73,14 +76,36 @@ def _way_to_average(trainer: SyncTrainer) -> Callable[[int], None]:
 
 
 def _average_weights(trainer: SyncTrainer, number: int) -> None:
-    """Train independently from the global weights for a round, then average (local SGD, federated averaging)."""
+    """Train independently from the global weights for a round, then average (local SGD, federated averaging); with
+    `diloco` the mean is what the outer optimizer steps towards.
+    """
     trainer.net.state.copy_(trainer.global_state)
     _train_alone(trainer, number)
     trainer.store_own_state()
     trainer.mean.copy_(trainer.net.state)
     trainer.average(trainer.mean, f"round {number}")
     with trainer.record.phase("update"):
-        trainer.global_state.copy_(trainer.mean)
+        if trainer.config.sync == "diloco":
+            config, size = trainer.config, trainer.net.parameters
+            _outer_step(
+                trainer.global_state[:size],
+                trainer.mean[:size],
+                trainer.outer_velocity,
+                config.outer_learning_rate,
+                config.outer_momentum,
+            )
+            trainer.global_state[size:] = trainer.mean[size:]  # statistics are no weights
+        else:
+            trainer.global_state.copy_(trainer.mean)
+
+
+def _outer_step(center: Tensor, mean: Tensor, velocity: Tensor, rate: float, momentum: float) -> None:
+    """d <- c - mean; v <- mu v + d; c <- c - rate (d + mu v), in place: SGD with Nesterov momentum, d as its gradient.
+
+    c - rate d is computed as a point between c and the mean, so that rate 1 without momentum gives the mean exactly.
+    """
+    velocity.mul_(momentum).add_(center - mean)
+    center.lerp_(mean, rate).sub_(velocity, alpha=rate * momentum)
 
 
 def _average_elastically(trainer: SyncTrainer, number: int) -> None:
@@ -99,10 +124,10 @@ def _average_elastically(trainer: SyncTrainer, number: int) -> None:
 
 
 def _train_alone(trainer: SyncTrainer, number: int) -> None:
-    """Make a round's steps of plain SGD on the trainer's own part of the data."""
+    """Make a round's steps of the trainer's optimizer on the trainer's own part of the data."""
     part, net, optimizer, record = trainer.part, trainer.net, trainer.optimizer, trainer.record
     if not trainer.config.keep_optimizer:
-        optimizer.velocity.zero_()
+        optimizer.reset()
     for step in range(part.steps):
         optimizer.learning_rate = trainer.learning_rate(number, step, part.steps)
         with record.phase("data"):

@@ -1,5 +1,6 @@
 """The parts of a trainer common to all averaging methods, and the shared inputs they are made from."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -9,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
-from engine.data.nets import FlatSgd, evaluate, mnist_net
+from engine.data.nets import FlatAdam, FlatSgd, evaluate, mnist_net
 from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches, keep_freed_memory, shared, usable
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.runtime.rank.rank import Checkpoints, load_checkpoint
-from engine.runtime.transport.allreduce import AveragingGroup, Collective, torch_group
+from engine.runtime.transport.allreduce import AveragingGroup, Collective, gone_round, torch_group
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import ORDER, PARTITION, WEIGHTS, seed_of
 from engine.training.flat_net import FlatNet, flat_state
@@ -97,7 +98,7 @@ class CheckpointBuffers:
     """
 
     velocity: Tensor
-    """[2, N, P] in shared memory."""
+    """[2, N, S] in shared memory: what optimizers keep between steps, S = P for SGD and 2 P for AdamW."""
     local: Tensor
     """[2, N, P + B] in shared memory: weights that trainers keep from round to round (elastic averaging)."""
     random: Tensor
@@ -109,7 +110,7 @@ class CheckpointBuffers:
         count = config.trainers if config.checkpoint_every_s else 0
         of_its_own = config.keep_optimizer and not config.steps_together
         return cls(
-            shared(torch.zeros(2, count, parameters if of_its_own else 0)),
+            shared(torch.zeros(2, count, parameters * (1 + config.has("optimizer adamw")) if of_its_own else 0)),
             shared(torch.zeros(2, count, state if config.sync == "elastic" else 0)),
             shared(torch.zeros(2, count, len(torch.get_rng_state()), dtype=torch.uint8)),
         )
@@ -163,7 +164,14 @@ class SyncTrainer:
         self.part = PartBatches(config, self.data, rank.index, rank.seed_of(ORDER))
         self.net = FlatNet(mnist_net(seed_of(config.seed, WEIGHTS)), nll_loss, device=rank.device)
         self.net.state.copy_(inputs.first_state)
-        self.optimizer = FlatSgd(self.net.weights, self.net.gradient, config.learning_rate, config.momentum)
+        weights, gradient, rate = self.net.weights, self.net.gradient, config.learning_rate
+        self.optimizer = (
+            FlatAdam(weights, gradient, rate, weight_decay=config.weight_decay)
+            if config.optimizer == "adamw"
+            else FlatSgd(weights, gradient, rate, config.momentum)
+        )
+        self.outer_velocity = torch.zeros_like(weights if config.sync == "diloco" else weights[:0])
+        """The outer optimizer's, the same for all trainers."""
         self.circle = circle
         total = self.part.samples(config.rounds * self.part.steps)
         self.log = StepLog(
@@ -199,10 +207,13 @@ class SyncTrainer:
 
     def average(self, vector: Tensor, what: str) -> None:
         """Replace `vector` by the mean over all trainers; time until the last one arrives counts as `wait`, the rest as
-        `communicate`.
+        `communicate`, including the simulated link's.
         """
         with self.record.phase("communicate"):
             waited = self.circle.average(vector, what)
+            if self.config.has_simulated_link:
+                with self.record.operation("other", "simulated link"):
+                    time.sleep(self.config.link_s(gone_round(vector.nbytes, self.config.trainers)))
         self.record.spend("wait", waited)
         self.record.spend("communicate", -waited)
 
@@ -225,7 +236,7 @@ class SyncTrainer:
             return
         self._place = 1 - self._place
         for rows, own in (
-            (self._buffers.velocity, self.optimizer.velocity),
+            (self._buffers.velocity, self.optimizer.state),
             (self._buffers.local, self.net.state),
             (self._buffers.random, _random_state(self.rank.device)),
         ):
@@ -240,8 +251,8 @@ class SyncTrainer:
             return
         time_s = self.rank.time_before_s + self.circle.latest_s() - self.started_at
         together = self.config.steps_together
-        own = self.optimizer.velocity.unsqueeze(0) if together else self._buffers.velocity[self._place]
-        state = {"round": number, "center": self.global_state, "velocity": own}
+        own = self.optimizer.state.unsqueeze(0) if together else self._buffers.velocity[self._place]
+        state = {"round": number, "center": self.global_state, "velocity": own, "outer": self.outer_velocity}
         state |= {name: getattr(self._buffers, name)[self._place].clone() for name in ("local", "random")}
         state["random_of"] = self.rank.device.type
         steps = {index: number * count for index, count in enumerate(self.part.steps_of_all)}
@@ -256,8 +267,13 @@ class SyncTrainer:
         number = int(state["round"])
         self.global_state.copy_(state["center"])
         self.net.state.copy_(state["local"][index] if self.config.sync == "elastic" else self.global_state)
+        if self.config.sync == "diloco":
+            self.outer_velocity.copy_(state["outer"])
         if self.config.keep_optimizer:
-            self.optimizer.velocity.copy_(state["velocity"][0 if self.config.steps_together else index])
+            together = self.config.steps_together
+            self.optimizer.state.copy_(state["velocity"][0 if together else index])
+            if isinstance(self.optimizer, FlatAdam):
+                self.optimizer.steps = number * (self.part.longest_steps if together else self.part.steps)
         if state.get("random_of", "cpu") == self.rank.device.type:  # else the state is of another kind of generator
             # a clone: torch crashes on a view that begins within its storage
             _set_random_state(self.rank.device, state["random"][index].clone())

@@ -244,6 +244,12 @@ REASONS = [
     ("parameter_server", {"trainers": 4, "batch_update_size": 3}, "Why a batch of 3:", "mean staleness 2.2 updates"),
     ("async_sgd", {"trainers": 4}, "Why stale:", "at most 3 (in updates); here it is 2.2"),
     ("sync_sgd", {"sync": "weights"}, "Why wait: all trainers average their weights", "exchange took 25 %"),
+    (
+        "sync_sgd",
+        {"sync": "diloco", "simulated_latency_ms": 5.0},
+        "Why wait: all trainers average their weights",
+        "including the sleeps of a simulated link.",
+    ),
     ("sync_sgd", {"sync": "ddp"}, "Why wait: all trainers average their gradients", "exchange took 25 %"),
     ("batched_reinforce", {"observers": 5}, "Why a batch:", "they waited or communicated for 25 %"),
     ("batched_reinforce", {"observers": 2}, "Why a batch:", "once for the step of both observers instead of twice"),

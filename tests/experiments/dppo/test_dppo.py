@@ -63,10 +63,12 @@ def test_the_queue_is_first_in_first_out_and_counts_what_it_holds(tmp_path: Path
     assert [queue.get(), queue.get(), queue.get()] == [slots[2], slots[0], None]
 
 
-def test_adam_on_flat_weights_is_torchs() -> None:
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_adam_and_adamw_on_flat_weights_are_torchs(decay: float) -> None:
     weights, theirs = torch.linspace(-1, 1, 50), torch.linspace(-1, 1, 50).requires_grad_()
     gradient = torch.zeros(50)
-    ours, plain = FlatAdam(weights, gradient, 0.01), torch.optim.Adam([theirs], lr=0.01)
+    ours = FlatAdam(weights, gradient, 0.01, weight_decay=decay)
+    plain = torch.optim.AdamW([theirs], lr=0.01, weight_decay=decay)
     for step in range(20):
         gradient.copy_(torch.randn(50, generator=torch.Generator().manual_seed(step)))
         theirs.grad = gradient.clone()

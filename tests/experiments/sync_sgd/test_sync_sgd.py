@@ -47,6 +47,8 @@ SHORT: dict[str, Any] = {
     "timeout_s": 30,
 }
 """With a checkpoint after each round, the last of which holds the weights at the end."""
+AVERAGED_BY_DILOCO = {"sync": "diloco", "outer_learning_rate": 1, "outer_momentum": 0}
+"""With which an outer step goes to the mean."""
 
 
 @dataclass
@@ -113,7 +115,9 @@ def assert_plain(losses: list[float], folder: Path) -> None:
 
 @pytest.mark.ranks
 @pytest.mark.parametrize(
-    "changes", [{}, {"average_every": 3, "rounds": 10}, {"sync": "gradients"}, {"transport": "gloo"}], ids=str
+    "changes",
+    [{}, {"average_every": 3, "rounds": 10}, {"sync": "gradients"}, {"transport": "gloo"}, AVERAGED_BY_DILOCO],
+    ids=str,
 )
 def test_one_trainer_is_plain_sgd(tmp_path: Path, changes: dict[str, Any]) -> None:
     ranks = in_threads(tmp_path, trainers=1, **changes)
@@ -207,7 +211,7 @@ def test_the_global_weights_are_the_mean_of_all_and_the_same_for_all(tmp_path: P
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("sync", ["weights", "elastic", "gradients"])
+@pytest.mark.parametrize("sync", ["weights", "diloco", "elastic", "gradients"])
 def test_no_two_of_all_weights_share_memory(tmp_path: Path, meetings: list[Seen], sync: str) -> None:
     in_threads(tmp_path, trainers=2, rounds=1, sync=sync)
     trainers = {id(seen.trainer): seen.trainer for seen in meetings}.values()
@@ -229,6 +233,56 @@ def test_elastic_averaging_moves_as_its_formula_says(tmp_path: Path, meetings: l
         assert torch.allclose(
             seen.trainer.global_state, 0.4 * seen.center + 0.6 * (first.local + second.local) / 2, rtol=1e-5, atol=1e-7
         )
+
+
+@pytest.mark.ranks
+@pytest.mark.usefixtures("sober")
+@pytest.mark.parametrize("changes", [{}, {"optimizer": "adamw", "average_every": 3}], ids=str)
+def test_diloco_with_outer_rate_1_and_no_outer_momentum_averages_weights_bit_for_bit(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    in_threads(tmp_path / "weights", **THREE | changes)
+    in_threads(tmp_path / "diloco", **THREE | changes | AVERAGED_BY_DILOCO)
+    assert torch.equal(center_of(tmp_path / "weights"), center_of(tmp_path / "diloco"))
+
+
+@pytest.mark.ranks
+@pytest.mark.usefixtures("sober")
+def test_diloco_with_one_inner_step_is_synchronous_sgd_also_with_inner_momentum(tmp_path: Path) -> None:
+    each_step = {"trainers": 3, "average_every": 1, "rounds": 6}
+    gradients = in_threads(tmp_path / "gradients", sync="gradients", **each_step)
+    diloco = in_threads(tmp_path / "diloco", **AVERAGED_BY_DILOCO, **each_step)
+    assert (center_of(tmp_path / "gradients") - center_of(tmp_path / "diloco")).abs().max() < 1e-5
+    sent = [one.bytes for one in (gradients.recorders["trainer2"], diloco.recorders["trainer2"])]
+    fewer = in_threads(tmp_path / "fewer", sync="diloco", trainers=3, average_every=3, rounds=2)
+    assert sent[0] == sent[1] == 3 * fewer.recorders["trainer2"].bytes > 0
+
+
+@pytest.mark.ranks
+def test_the_outer_step_is_sgd_with_nesterov_momentum_on_the_mean_difference(
+    tmp_path: Path, meetings: list[Seen]
+) -> None:
+    in_threads(tmp_path, trainers=2, rounds=4, sync="diloco", outer_learning_rate=0.6, outer_momentum=0.8)
+    center, velocity = meetings[0].center.double(), 0.0
+    for one, other in zip(meetings[::2], meetings[1::2], strict=True):
+        assert torch.allclose(one.center.double(), center, rtol=1e-5, atol=1e-6)
+        difference = center - (one.local.double() + other.local.double()) / 2
+        velocity = 0.8 * velocity + difference
+        center = center - 0.6 * (difference + 0.8 * velocity)
+    assert torch.allclose(center_of(tmp_path).double(), center, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.ranks
+def test_a_simulated_link_takes_the_time_of_a_ring_and_is_named(tmp_path: Path) -> None:
+    link = {"simulated_bandwidth": 100.0, "simulated_latency_ms": 5.0}
+    config = SyncSgdConfig.check(SHORT | {"trainers": 4} | link)
+    assert config.link_s(2_500_000) == pytest.approx(0.2 + 6 * 0.005)
+    ranks = in_threads(tmp_path, trainers=2, rounds=3, average_every=1, transport="gloo", **link)
+    vector_s = 21_840 * 4 * 8 / 100e6
+    for recorder in ranks.recorders.values():
+        slept = [each for each in recorder.operations if each.name == "simulated link"]
+        assert len(slept) == 3
+        assert recorder.phases["communicate"] >= 3 * (vector_s + 2 * 0.005)
 
 
 @pytest.mark.ranks
@@ -422,7 +476,11 @@ def test_trainers_with_a_gpu_each_use_nccl_and_others_gloo(monkeypatch: pytest.M
 @pytest.mark.usefixtures("sober")
 @pytest.mark.parametrize(
     "changes",
-    [{"sync": "elastic"}, {"sync": "gradients", "average_every": 4}, {"keep_optimizer": False}, UNEQUAL],
+    [
+        *({"sync": "elastic"}, {"sync": "gradients", "average_every": 4}, {"keep_optimizer": False}, UNEQUAL),
+        {"sync": "diloco", "optimizer": "adamw"},
+        {"sync": "gradients", "optimizer": "adamw", "average_every": 4},
+    ],
     ids=str,
 )
 def test_a_run_goes_on_from_a_round_as_if_it_had_not_ended(tmp_path: Path, changes: dict[str, Any]) -> None:
