@@ -80,7 +80,7 @@ def page(sweep_id: int) -> None:
                 above.markdown(f"**{as_text(said)}**")
                 chart, words = charted(sweep)
                 if chart and chart != view:
-                    above.html(link(words, f"{at('/sweep')}?sweep={sweep_id}&view={chart}"))
+                    above.html(link(words, f"{at('/sweep')}?sweep={sweep_id}&view={chart}{'&disturbed=true' * whole}"))
                 page_capture.words([said])
             found = of_sweep(sweep, runs, reader, with_disturbed=whole) if view in VIEWS[1:3] else ""
             if view == VIEWS[0]:

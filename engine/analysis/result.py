@@ -216,21 +216,31 @@ def _ordered(
     near, far = (metric_in_words(known, means[name]) for name in (best, worst))
     if near == far and len(means) > 1:
         return f"The {label} is the same for all: {near}{average}."
-    unclear = _unclear(values[best], values[worst], comb(len(means), 2)) if average else ""
     if len(means) == 1:
         return f"{_upper(label)}{average}: {near} ({best})."
+    pairs, second = comb(len(means), 2), order[1]
     if len(means) == 2:
-        return f"{_upper(label)}{average}: {near} ({best}), {far} ({worst}).{unclear}"
-    return f"{first} {label}{average}: {best}, {near}; {last}: {worst}, {far}.{unclear}"
+        return (
+            f"{_upper(label)}{average}: {near} ({best}), {far} ({worst}).{_unclear(values[best], values[worst], pairs)}"
+        )
+    equal = [name for name in order if metric_in_words(known, means[name]) == near]
+    if len(equal) > 1:
+        return f"{first} {label}{average}: {', '.join(equal[:-1])} and {equal[-1]}, {near}; {last}: {worst}, {far}."
+    next_to = metric_in_words(known, means[second])
+    unclear = _unclear(values[best], values[second], pairs, "the first two")
+    return f"{first} {label}{average}: {best}, {near}; then {second}, {next_to}; {last}: {worst}, {far}.{unclear}"
 
 
-def _unclear(ours: Sequence[tuple[Block, float]], theirs: Sequence[tuple[Block, float]], pairs: int) -> str:
-    """Return that two groups do not differ clearly, as a sentence after another; empty if they do. Runs are compared
-    seed by seed where enough seeds are common, with Bonferroni's correction for the choice among `pairs` of groups.
+def _unclear(
+    ours: Sequence[tuple[Block, float]], theirs: Sequence[tuple[Block, float]], pairs: int, of: str = ""
+) -> str:
+    """Return that two groups do not differ clearly, or have too few runs to say so, as a sentence after another; empty
+    if they do. Runs are compared seed by seed where enough seeds are common, with Bonferroni's correction for the
+    choice among `pairs` of groups.
     """
     from engine.analysis.statistics.intervals import FEWEST, LEVEL, mean_interval  # NumPy, which `show` does not need
 
-    common = {block for block, _ in ours} & {block for block, _ in theirs}
+    common, between = {block for block, _ in ours} & {block for block, _ in theirs}, f" between {of}" if of else ""
     if len(common) >= FEWEST["mean"]:
         by_seed = [
             fmean(value for block, value in ours if block == seed)
@@ -238,11 +248,17 @@ def _unclear(ours: Sequence[tuple[Block, float]], theirs: Sequence[tuple[Block, 
             for seed in common
         ]
         found = mean_interval(by_seed, 1 - (1 - LEVEL) / pairs)
-        return "" if found.side(0.0) else " Seed by seed, the difference is not clear."
+        return "" if found.side(0.0) else f" Seed by seed, the difference{between} is not clear."
     (low, high), (least, most) = (
         (min(own), max(own)) for own in ([value for _, value in each] for each in (ours, theirs))
     )
-    return " Their runs overlap." if low <= most and least <= high else ""
+    if len(ours) == len(theirs) == 1:
+        return " One run each: other seeds may change the order."
+    overlaps = low <= most and least <= high
+    if overlaps:
+        return f" The runs of {of} overlap." if of else " Their runs overlap."
+    few = min(len(ours), len(theirs)) < FEWEST["mean"]
+    return f" Whether the difference{between} is clear needs {FEWEST['mean']} seeds of each." if few else ""
 
 
 def metric_in_words(known: Metric, value: float) -> str:

@@ -281,6 +281,7 @@ def post(console: Console, body: object, token: str = "") -> tuple[int, str]:
 @pytest.mark.processes
 def test_another_user_of_the_machine_opens_pages_and_launches_no_command(console: Console, tmp_path: Path) -> None:
     before, cookie = runs_of(console.home), named(console)
+    (tmp_path / "train.py").touch()
     asked = {"command": "python train.py", "folder": str(tmp_path), "owner": "ada"}
     assert as_nobody(lambda: httpx.get(f"{console.address}/run?run=1", timeout=PATIENCE_S).status_code) == 200
     assert "PermissionError" in str(as_nobody(console.home.command_link.read_text))

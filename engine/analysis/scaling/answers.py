@@ -32,7 +32,7 @@ from engine.experiment import Answer, ReadySweep
 from engine.metrics import metric, unit_of_difference
 from engine.registry import known_experiment
 from engine.store import Reader, Sweep
-from engine.store.records import RunRow, is_complete
+from engine.store.records import ENDED, RunRow, is_complete
 from engine.sweep.extend import missing
 
 BUBBLES = "perf/bubble_share"
@@ -89,16 +89,14 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
             raise NoAnswer(why, needs=2 - len(groups))
         said = _ANSWERS[ready.answer](ready, sweep, counted, reader)
     except NoAnswer as why:
-        if goes_on:
+        left = sum(run.status not in ENDED for run in runs) + len(missing(sweep, runs))
+        if goes_on and why.needs <= left:
             more = f"{why.needs} more run{' has' if why.needs == 1 else 's of different values have'}"
             return f"No answer yet: at least {more} to end."
-        if (
-            ready.is_timed
-            and not (sweep.timing or sweep.exclusive)
-            and (reached := reached_most(by_values(sweep.fields, every)))
-        ):
-            return reached
-        return f'No answer to "{ready.question}": {why}.'
+        none = f'No answer to "{ready.question}": {why}.'
+        if ready.is_timed and not (sweep.timing or sweep.exclusive):
+            none = f"{none} {reached_most(by_values(sweep.fields, every))}".rstrip()
+        return none
     if goes_on:
         said = f"So far: {said}"
     if lacking:

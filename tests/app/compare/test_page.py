@@ -701,13 +701,19 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
 
     low, high = result(first, 97.22), result(second, 98.33, experiment="reference")
     assert reached_most({"Hogwild!": [low], "Reference": [high]}) == (
-        "Last test accuracy: 98.33 % (Reference), 97.22 % (Hogwild!)."
+        "Last test accuracy: 98.33 % (Reference), 97.22 % (Hogwild!). One run each: other seeds may change the order."
     )
-    assert reached_most({"run 1": [low], "run 2": [high], "run 3": [result(first, 98.0)]}) == (
-        "Highest last test accuracy: run 2, 98.33 %; lowest: run 1, 97.22 %."
+    three = {"run 1": [low], "run 2": [high], "run 3": [result(first, 98.0)]}
+    assert reached_most(three) == (
+        "Highest last test accuracy: run 2, 98.33 %; then run 3, 98.00 %; lowest: run 1, 97.22 %. "
+        "One run each: other seeds may change the order."
+    )
+    assert reached_most(three | {"run 4": [high]}) == (
+        "Highest last test accuracy: run 2 and run 4, 98.33 %; lowest: run 1, 97.22 %."
     )
     assert reached_most({"a": [low, result(first, 97.24)], "b": [high]}) == (
-        "Last test accuracy on average: 98.33 % (b), 97.23 % (a)."
+        "Last test accuracy on average: 98.33 % (b), 97.23 % (a). "
+        "Whether the difference is clear needs 3 seeds of each."
     )
     assert reached_most({"a": [low, result(first, 98.5)], "b": [high]}).endswith("97.86 % (a). Their runs overlap.")
     seeded = {
@@ -719,6 +725,10 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
     }
     assert reached_most({name: seeded[name] for name in "ab"}).endswith("91.50 % (a)."), "each seed is better by 0.4"
     assert reached_most({name: seeded[name] for name in "ac"}).endswith(" Seed by seed, the difference is not clear.")
+    far = {name: seeded[name] for name in "ac"} | {"d": [result(first, 9.0)]}
+    assert reached_most(far).endswith(
+        "; lowest: d, 9.00 %. Seed by seed, the difference between the first two is not clear."
+    )
     apart = [replace(run, config=run.config | {"seed": run.config["seed"] + 9}) for run in seeded["b"]]
     assert reached_most({"a": seeded["a"], "b": apart}).endswith("91.50 % (a). Their runs overlap.")
     assert reached_most({"run 1": [low], "run 3": [low]}) == "The last test accuracy is the same for all: 97.22 %."
@@ -856,7 +866,9 @@ def test_runs_of_another_program_say_what_each_reached(store: Store, reader: Rea
         store.worker.write(found[-1], [], run_points=[Point("loss", 5, value, 1.0)])
         store.claims.end(found[-1], "finished", "It ended.", execution_time_s=1.0)
     one, other = reader.runs.some(found)
-    assert reached_most({"a": [one], "b": [other]}) == "Last loss: 0.5 (a), 0.25 (b)."
+    assert reached_most({"a": [one], "b": [other]}) == (
+        "Last loss: 0.5 (a), 0.25 (b). One run each: other seeds may change the order."
+    )
 
 
 def test_a_label_that_says_last_does_not_say_it_twice(ids: list[int], reader: Reader) -> None:
@@ -865,7 +877,9 @@ def test_a_label_that_says_last_does_not_say_it_twice(ids: list[int], reader: Re
     runs = [
         replace(run, experiment="batched_reinforce", last={name: value}) for run, value in ((one, 20.0), (other, 90.0))
     ]
-    assert reached_most({"a": runs[:1], "b": runs[1:]}) == "Mean reward of the last 100 episodes: 90 (b), 20 (a)."
+    assert reached_most({"a": runs[:1], "b": runs[1:]}) == (
+        "Mean reward of the last 100 episodes: 90 (b), 20 (a). One run each: other seeds may change the order."
+    )
 
 
 def test_other_programs_have_their_unit() -> None:
