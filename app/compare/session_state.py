@@ -96,8 +96,8 @@ def one_of(
     """Show a select box; the first option replaces an unknown value and stands for an empty field."""
     start = getattr(view, field)
     key = key_of(field, start if start in known else known[0])
-    if st.session_state[key] not in known:
-        st.session_state[key] = known[0]
+    if st.session_state[key] not in known[1:]:
+        st.session_state[key] = known[0]  # also where it is so already: the browser would keep its label of before
     found = st.selectbox(label, known, key=key, format_func=short_labels(known, called).__getitem__, **options)
     change: dict[str, Any] = {field: "" if found == known[0] and not start else found}
     return replace(view, **change)

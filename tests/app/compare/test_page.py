@@ -11,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.charts import number_charts
+from app.charts.curve_points import usual_axis
 from app.compare import session_state
 from app.compare.groups import band_named, groups_of, usual_grouping
 from app.compare.number_tabs import differences_table
@@ -858,6 +859,14 @@ def test_values_open_on_the_result_and_each_tab_has_its_own_logarithmic_axes(hom
     assert test.selectbox(key="compare.at.number").value == "test/accuracy.last"
 
 
+def test_the_browser_is_told_the_usual_axis_with_each_run_of_the_page(ids: list[int]) -> None:
+    test = opened_at(runs=ids_text(ids)).run()
+    box = test.selectbox(key=f"{AT}x")
+    assert box.value == "" and box.proto.set_value, "its label follows the runs"
+    box.set_value("time").run()
+    assert not test.selectbox(key=f"{AT}x").proto.set_value
+
+
 def test_runs_of_another_program_say_what_each_reached(store: Store, reader: Reader) -> None:
     found = []
     for value in (0.5, 0.25):
@@ -866,6 +875,8 @@ def test_runs_of_another_program_say_what_each_reached(store: Store, reader: Rea
         store.worker.write(found[-1], [], run_points=[Point("loss", 5, value, 1.0)])
         store.claims.end(found[-1], "finished", "It ended.", execution_time_s=1.0)
     one, other = reader.runs.some(found)
+    assert usual_axis(reader, [one, replace(other, experiment="dogs")]) == "step", "their times may be those of files"
+    assert usual_axis(reader, [one, replace(other, experiment="dppo")]) == "time"
     assert reached_most({"a": [one], "b": [other]}) == (
         "Last loss: 0.5 (a), 0.25 (b). One run each: other seeds may change the order."
     )
