@@ -80,9 +80,9 @@ def why_no_commands_without_accounts() -> str:
 @st.dialog("Enter your name")
 def ask_name(why: str, button: str, then: Callable[[], object] | None = None) -> None:
     """Show the dialog for the name; once it is given, the page reruns and begins with `then`."""
+    st.write(why)
     if then:
         st.write("**Nothing is done yet:** your action runs once you save your name.")
-    st.write(why)
     if given := visitor.take_over(Home.find(), components.name_form(name() or "", button)):
         st.session_state[_HERE], st.session_state[_WAITING] = given, then
         st.rerun()
