@@ -103,7 +103,12 @@ METRICS = {
     metric.name: metric
     for metric in (
         Metric("train/loss", "Training loss", "", "min", "Loss of one mini-batch before its update."),
-        Metric("test/loss", "Test loss", "", "min", "Mean loss over the whole test set.", smooth=False),
+        Metric(
+            "test/loss", "Test loss", "", "min", "Mean loss over the test set; of text in nats per byte.", smooth=False
+        ),
+        Metric("test/bits_per_byte", "Test bits per byte", "bits", "min", smooth=False).says(
+            "Mean bits per byte of the test text: the loss, which is in nats per byte, divided by ln 2."
+        ),
         Metric("test/accuracy", "Test accuracy", "%", "max", smooth=False).says(
             "Percentage of the test set classified correctly."
         ),

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from engine.config import Config, Rule, RuleBroken, Rules, interval, setting
-from engine.data.catalogue import DatasetName, data_set
+from engine.data.catalogue import DatasetName, ModelName, SamplesName, data_set
 from engine.duel.budget import steps_of
 from engine.errors import ConfigError, DataError, DeviceError, EngineError, PeerLost, RunFailed
 from engine.experiment import (
@@ -26,9 +26,10 @@ from engine.experiment import (
 from engine.metrics import Result
 from engine.recorder import Recorder
 from engine.seeding import DROPOUT, EVALUATION, ORDER, WEIGHTS, seed_of
-from engine.training.settings import CHECKPOINTS, IMAGES, TrainersConfig, fits_the_data
+from engine.training.settings import CHECKPOINTS, IMAGES, MODEL, SAMPLES, TrainersConfig, fits_the_data, fits_the_model
 
 if TYPE_CHECKING:
+    from engine.data.models import model_net
     from engine.data.nets import FlatSgd, Score, bind, evaluate, flat_weights, mnist_net
     from engine.data.sets import ImageSet, load
     from engine.data.tensors import Batches, keep_freed_memory, shared, usable
@@ -41,6 +42,7 @@ api = 1
 """The version of this interface; an experiment says which one it was written for: `Experiment(api=1, …)`."""
 
 _WITH_TORCH = {
+    "engine.data.models": ("model_net",),
     "engine.data.nets": ("FlatSgd", "Score", "bind", "evaluate", "flat_weights", "mnist_net"),
     "engine.data.sets": ("ImageSet", "load"),
     "engine.data.tensors": ("Batches", "keep_freed_memory", "shared", "usable"),
@@ -57,7 +59,9 @@ __all__ = [
     "EVALUATION",
     "HEADLINE",
     "IMAGES",
+    "MODEL",
     "ORDER",
+    "SAMPLES",
     "WEIGHTS",
     "Batches",
     "Checkpoints",
@@ -74,6 +78,7 @@ __all__ = [
     "FlatSgd",
     "Flow",
     "ImageSet",
+    "ModelName",
     "Pace",
     "PeerLost",
     "Preset",
@@ -87,6 +92,7 @@ __all__ = [
     "RuleBroken",
     "Rules",
     "RunFailed",
+    "SamplesName",
     "Score",
     "StepLog",
     "TrainersConfig",
@@ -96,12 +102,14 @@ __all__ = [
     "data_set",
     "evaluate",
     "fits_the_data",
+    "fits_the_model",
     "flat_weights",
     "interval",
     "keep_freed_memory",
     "load",
     "load_checkpoint",
     "mnist_net",
+    "model_net",
     "seed_of",
     "setting",
     "shared",

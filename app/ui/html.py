@@ -247,8 +247,8 @@ def number(value: float | None, digits: int = 4, unit: str = "") -> str:
 # The only place of these definitions.
 
 TERMS = {
-    "accuracy": "The share of images that a model classifies correctly. Test accuracy is measured on images that no "
-    "trainer has seen.",
+    "accuracy": "The share of images that a model classifies correctly, or of bytes of text that it predicts. Test "
+    "accuracy is measured on data that no trainer has seen.",
     "agent": "The process that chooses actions for all observers and learns from their rewards.",
     "all-reduce": "An exchange after which every process holds the same sum or average of what all of them sent.",
     "baseline": "The run that others are compared with. Each experiment can have one pinned baseline.",

@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.catalogue import FILES, Listed, Lying
 from engine.data.catalogue import data_set
+from engine.data.stdlib import standard_library
 from engine.errors import DataError
 from engine.home import Home
 
@@ -33,8 +34,10 @@ def checksum(path: Path, home: Home) -> str:
 
 def files_used(name: str, home: Home) -> dict[str, str]:
     """Return size and checksum of each file of a data set, by its path below the data folder; empty if it has none or
-    is incomplete.
+    is incomplete. Text is named as a whole: it differs between versions of Python.
     """
+    if data_set(name, home).kind == "text":
+        return {name: standard_library().in_words}
     found = {}
     for path, _ in data_set(name, home).files:
         file = home.data / path

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from engine.catalogue import Listed, catalogue, chosen_from
+from engine.data.stdlib import WINDOW
 from engine.errors import UnknownName
 from engine.home import Home
 
@@ -17,12 +18,16 @@ DatasetName = Annotated[
 ]
 ImagesName = Annotated[str, AfterValidator(chosen_from("images")), Field(json_schema_extra={"catalogue": "images"})]
 """A data set name, or random images."""
+SamplesName = Annotated[str, AfterValidator(chosen_from("samples")), Field(json_schema_extra={"catalogue": "samples"})]
+"""A data set name of images or text."""
+ModelName = Literal["mnist_net", "vit", "gpt", "gpt_base"]
+"""A net that experiments with a choice of models can train; see `MODELS`."""
 State = Literal["at hand", "missing", "damaged"]
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set as a form shows it: the numbers of training and test images, and a description."""
+    """A data set as a form shows it: the numbers of training and test samples, and a description."""
 
     name: str
     title: str
@@ -31,6 +36,12 @@ class DataSet:
     test: int
     files: tuple[tuple[str, int], ...] = ()
     """Required files in the data folder, with sizes in bytes; may be empty."""
+    kind: Literal["images", "text"] = "images"
+
+    @property
+    def predictions(self) -> int:
+        """The number of predictions that a test counts: one per image, or one per byte of text."""
+        return self.test * (WINDOW if self.kind == "text" else 1)
 
 
 def _idx_files(folder: str) -> tuple[tuple[str, int], ...]:
@@ -81,7 +92,39 @@ DATA_SETS: dict[str, DataSet] = {
             train=8_192,
             test=1_024,
         ),
+        DataSet(
+            "stdlib",
+            "Standard library",
+            "0.8 MB of the sources of Python's standard library, in windows of 128 bytes. Needs no network.",
+            train=6_144,
+            test=512,
+            kind="text",
+        ),
+        DataSet(
+            "stdlib_large",
+            "Standard library, large",
+            "6.3 MB of the sources of Python's standard library, in windows of 128 bytes. Needs no network.",
+            train=49_152,
+            test=2_048,
+            kind="text",
+        ),
     )
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A net that can be chosen: the kind of data that it takes, and the number of its weights."""
+
+    kind: Literal["images", "text"]
+    weights: int
+
+
+MODELS: dict[ModelName, Model] = {
+    "mnist_net": Model("images", 21_840),
+    "vit": Model("images", 104_970),
+    "gpt": Model("text", 124_672),
+    "gpt_base": Model("text", 10_795_008),
 }
 
 

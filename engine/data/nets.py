@@ -1,5 +1,6 @@
 """Networks that experiments train, their evaluation, and their weights as one flat vector."""
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812  (the name that torch's own t
 # ---- The networks that experiments train, and their evaluation -----------------------------------------------------
 
 TEST_BATCH = 125
-"""Images per test batch; fixed, so that sums are reproducible. With 1,000 the convolutions exceed the cache: a quarter
+"""Samples per test batch; fixed, so that sums are reproducible. With 1,000 the convolutions exceed the cache: a quarter
 slower.
 """
 
@@ -47,6 +48,13 @@ class Score(NamedTuple):
     """Mean negative log-likelihood."""
     accuracy: float
     """Percent classified correctly."""
+    is_text: bool = False
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The score by metric."""
+        of_text = {"test/bits_per_byte": self.loss / math.log(2)} if self.is_text else {}
+        return {"test/accuracy": self.accuracy, "test/loss": self.loss, **of_text}
 
 
 def mnist_net(seed: int) -> MnistNet:
@@ -56,7 +64,10 @@ def mnist_net(seed: int) -> MnistNet:
 
 
 def evaluate(net: nn.Module, images: Tensor, labels: Tensor) -> Score:
-    """Return the net's score on a whole test set, without dropout; restores the net's mode afterwards."""
+    """Return the net's score on a whole test set, without dropout; restores the net's mode afterwards.
+
+    Labels [N] are of images; those of text [N, T] count byte by byte.
+    """
     was_training = net.training
     net.eval()
     losses, hits = [], []  # they stay on the device until the end: reading one would synchronize
@@ -66,7 +77,8 @@ def evaluate(net: nn.Module, images: Tensor, labels: Tensor) -> Score:
             losses.append(F.nll_loss(scores, truth, reduction="sum"))
             hits.append((scores.argmax(1) == truth).sum())
     net.train(was_training)
-    return Score(sum(torch.stack(losses).tolist()) / len(labels), 100 * sum(torch.stack(hits).tolist()) / len(labels))
+    loss, right = (sum(torch.stack(each).tolist()) / labels.numel() for each in (losses, hits))
+    return Score(loss, 100 * right, is_text=labels.dim() == 2)
 
 
 # ------------------------------------------------------------------------------------------------------------------

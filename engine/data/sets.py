@@ -23,6 +23,7 @@ from torch.nn.functional import interpolate
 from engine.catalogue import FILES, catalogue
 from engine.data.added_files import checksum
 from engine.data.catalogue import DATA_SETS, damaged_files, data_set, state
+from engine.data.stdlib import BYTES, WINDOW, checked, standard_library
 from engine.data.tensors import check_room, shared
 from engine.errors import DataError
 from engine.home import GIVEN, PRIVATE, Home, make_folder, set_mode
@@ -41,7 +42,9 @@ def read(name: str, home: Home | None = None) -> "PixelSet":
 
 
 def load(name: str, home: Home | None = None) -> "ImageSet":
-    """Return the data set normalized, as tensors in shared memory; raises as `read` does."""
+    """Return the data set ready to train on, as tensors in shared memory; raises as `read` does."""
+    if data_set(name, home).kind == "text":
+        return _text(name)
     return shared_images(read(name, home))
 
 
@@ -75,7 +78,8 @@ class PixelSet:
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Normalized images (float32 [N, 1, 28, 28]) with labels (int64 [N]).
+    """Normalized images (float32 [N, 1, 28, 28]) with labels (int64 [N]); or, in their place, windows of text (uint8
+    [N, 128]) and the byte after each of their bytes (int64 [N, 128]).
 
     With one channel, channels-last and the default order are the same in memory, so these tensors are both.
     """
@@ -172,6 +176,26 @@ def _synthetic(home: Home) -> PixelSet:
     train, test = (torch.randint(0, 256, (count, 28, 28), dtype=torch.uint8, generator=random) for count in counts)
     train_labels, test_labels = (torch.randint(0, 10, (count,), generator=random) for count in counts)
     return PixelSet("synthetic", train, train_labels, test, test_labels, *mean_and_deviation(train))
+
+
+# ---- Text: windows of the standard library's sources, evenly spaced over all of them -------------------------------
+
+
+def _text(name: str) -> ImageSet:
+    """Return windows of the sources; raises DataError if there are too few."""
+    found, text = data_set(name), standard_library()
+    parts = (
+        _windows(checked(found.title, part, count), count)
+        for part, count in ((text.train, found.train), (text.test, found.test))
+    )
+    return ImageSet(name, *next(parts), *next(parts), classes=BYTES)
+
+
+def _windows(text: bytes, count: int) -> tuple[Tensor, Tensor]:
+    """Return that many windows [count, 128] and the bytes that follow each of their bytes."""
+    first = torch.arange(count) * ((len(text) - 1) // count)
+    cut = torch.from_numpy(np.frombuffer(text, np.uint8).copy())[first.unsqueeze(1) + torch.arange(WINDOW + 1)]
+    return shared(cut[:, :-1].contiguous()), shared(cut[:, 1:].long().contiguous())
 
 
 # ---- Data sets added by an admin: four files in MNIST's format, checked again before a run uses them ---------------

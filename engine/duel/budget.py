@@ -3,10 +3,7 @@
 from collections.abc import Sequence
 from math import ceil
 
-from engine.data.catalogue import data_set
-
-WEIGHTS = 21_840
-"""Parameters of the network that all methods train."""
+from engine.data.catalogue import MODELS, ModelName, data_set
 
 
 def steps_of(dataset: str, batch_size: int) -> int:
@@ -21,6 +18,6 @@ def steps_of_parts(dataset: str, trainers: int, batch_size: int) -> Sequence[int
     return [ceil(part / batch_size) for part in parts]
 
 
-def bytes_exchanged(exchanges: float, width: int = 4) -> float:
-    """Return the bytes of `exchanges`; in each, a trainer sends and receives one vector of `width`-byte numbers."""
-    return exchanges * 2 * WEIGHTS * width
+def bytes_exchanged(exchanges: float, width: int = 4, model: ModelName = "mnist_net") -> float:
+    """Return the bytes of `exchanges`; in each, a trainer sends and receives the model as `width`-byte numbers."""
+    return exchanges * 2 * MODELS[model].weights * width

@@ -232,7 +232,7 @@ class ServerLoop:
                 finish(state.device)
             score = self.server.workload.score(state)
         if score:
-            self.record.log({"test/accuracy": score.accuracy, "test/loss": score.loss}, step=version, passes=passes)
+            self.record.log(score.metrics, step=version, passes=passes)
             self.record.summarize("update", version)
 
     def _save_if_due(self) -> None:

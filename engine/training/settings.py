@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from engine.config import Config, Rule, Rules, interval, setting
-from engine.data.catalogue import DatasetName
+from engine.data.catalogue import MODELS, DatasetName, ModelName, data_set
 from engine.duel.budget import bytes_exchanged, steps_of_parts
 from engine.experiment import Pace, Preset
 
@@ -14,6 +14,14 @@ SCHEDULE = (
 )
 IMAGES = (
     "Training data: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic (random, for timing)."
+)
+SAMPLES = (
+    "Training data: images (mnist, fashion_mnist, digits; synthetic for timing only) or text (stdlib, stdlib_large: "
+    "sources of Python's standard library)."
+)
+MODEL = (
+    "Model: mnist_net (two convolutions) or vit (a small vision transformer) for images; gpt (125,000 weights) or "
+    "gpt_base (10.8 million, for a GPU) for text."
 )
 CHECKPOINTS = (
     "Interval between checkpoints, from which a cancelled, failed or lost run can be resumed. 0 disables checkpoints."
@@ -107,6 +115,14 @@ def fits_the_data(data: str, size: int, batch_size: int, trainers: int = 1) -> R
     allowed = f"at most the {size:,} training samples of {data}"
     yield Rule("trainers", allowed, "each needs at least one sample", broken=trainers > size)
     yield Rule("batch_size", allowed, broken=batch_size > size)
+
+
+def fits_the_model(dataset: str, model: ModelName) -> Rule:
+    """Return the rule that a model takes the kind of data that it is to be trained on."""
+    kind = data_set(dataset).kind
+    allowed = " or ".join(name for name, each in MODELS.items() if each.kind == kind)
+    cure = f"Choose one of these or a dataset of {MODELS[model].kind}."
+    return Rule("model", allowed, f"{dataset} is a dataset of {kind}", cure, broken=MODELS[model].kind != kind)
 
 
 class ServerConfig(TrainingConfig):

@@ -72,7 +72,7 @@ class StepLog:
 
     def log_score(self, score: Score) -> None:
         """Record a test of the global weights."""
-        self.record.log({"test/accuracy": score.accuracy, "test/loss": score.loss}, step=self.steps, passes=self.passes)
+        self.record.log(score.metrics, step=self.steps, passes=self.passes)
 
 
 class Faults:

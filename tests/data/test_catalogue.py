@@ -25,7 +25,7 @@ def lay_mnist(home: Home, missing_bytes: int = 0, name: str = "mnist") -> None:
 
 
 def test_bundled_and_random_sets_are_always_at_hand(home: Home) -> None:
-    assert [name for name in DATA_SETS if at_hand(name, home)] == ["digits", "synthetic"]
+    assert [name for name in DATA_SETS if at_hand(name, home)] == ["digits", "synthetic", "stdlib", "stdlib_large"]
 
 
 def test_mnist_is_at_hand_once_its_four_files_lie_there(home: Home) -> None:

@@ -119,7 +119,7 @@ def train(case: str, folder: Path, **more: Any) -> Watch:
     watch = Watch(ranks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Checkpoints, "save", lambda *given, **options: watch.save(*given, **options))
-        patch.setattr(sync_trainer, "mnist_net", sync_functions.sober_net)  # threads draw from one generator
+        patch.setattr(sync_trainer, "model_net", sync_functions.sober_model)  # threads draw from one generator
         if name in server_functions.SERVERS:
             paced = Paced(load("digits"), config.trainers, config.batch_size, config.epochs, folder)
             exchange = exchange_with_server(config, paced, "cpu")

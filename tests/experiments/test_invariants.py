@@ -1,12 +1,14 @@
 """What makes the methods right, exactly: one trainer is plain SGD, bit for bit, whichever way it is run."""
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from engine.data.catalogue import DATA_SETS
 from engine.data.nets import bind, evaluate, mnist_net
 from engine.data.sets import load
 from engine.errors import RunFailed
@@ -97,3 +99,38 @@ def test_a_loss_that_is_no_number_ends_the_run_with_its_cure(name: str) -> None:
     ) as caught:
         carry_out(name, **changes)
     assert "momentum" in str(caught.value)
+
+
+TEXT: dict[str, Any] = {"dataset": "stdlib", "model": "gpt", "batch_size": 8, "learning_rate": 0.1, "momentum": 0.9}
+
+
+@pytest.mark.long  # 25 s of processor time; the parts are exact tests in tests/data/test_models.py
+def test_the_gpt_preset_learns_more_than_how_often_each_byte_occurs() -> None:
+    config = experiment("reference").configure("gpt")
+    ranks = LocalRanks(config.roles, seed=config.seed)
+    method("reference")(config, ranks)
+    found, data = ranks.recorders["trainer1"], load("stdlib")
+    share = data.test_labels.flatten().bincount(minlength=256).double() / data.test_labels.numel()
+    entropy = -float((share * share.clamp_min(1e-12).log()).sum())
+    assert found.values("test/loss")[-1] < entropy - 0.5
+    assert found.values("test/bits_per_byte")[-1] == pytest.approx(found.values("test/loss")[-1] / math.log(2))
+    assert found.values("test/accuracy")[-1] > 100 * float(share.max()) + 5
+
+
+def test_synchronous_trainers_of_a_gpt_average_as_one_that_sees_both_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = replace(DATA_SETS["stdlib"], train=32, test=8)
+    monkeypatch.setitem(DATA_SETS, "stdlib", card)
+    shared = {key: value for key, value in TEXT.items() if key != "batch_size"} | {"seed": 3, "checkpoint_every_s": 0}
+    sync = {"trainers": 2, "rounds": 2, "batch_size": 16, "sync": "gradients", "keep_optimizer": True}
+    both, recorded = [], []
+    for name, changes in (
+        ("reference", {"epochs": 2, "batch_size": 32}),
+        ("sync_sgd", sync | {"transport": "shared_memory"}),
+    ):
+        config = experiment(name).config.check(shared | changes)
+        ranks = LocalRanks(config.roles, seed=config.seed)
+        method(name)(config, ranks)
+        recorded.append(ranks.recorders["trainer1"])
+        both.append(recorded[-1].values("test/loss")[-1])
+    assert both[0] == pytest.approx(both[1], rel=1e-4)
+    assert all(len(each.values("test/bits_per_byte")) == 2 for each in recorded)

@@ -263,7 +263,7 @@ def _with(line: Sequence[Any]) -> str:
 
 def _resolution(name: str, runs: Sequence[RunRow]) -> str:
     """Return how much one test image counts, as a sentence after another; empty if that is little or unknown."""
-    tested = {DATA_SETS[data].test for run in runs if (data := str(run.config.get("dataset"))) in DATA_SETS}
+    tested = {DATA_SETS[data].predictions for run in runs if (data := str(run.config.get("dataset"))) in DATA_SETS}
     if name != "test/accuracy" or len(tested) != 1 or (step := 100 / max(tested)) < COARSE:
         return ""
     return f" One test image of {max(tested)} is {step:.2f} points."

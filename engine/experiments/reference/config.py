@@ -2,19 +2,22 @@
 
 from engine.plugin import (
     CHECKPOINTS,
-    IMAGES,
+    MODEL,
+    SAMPLES,
     Clock,
     Config,
     Contender,
-    DatasetName,
     Experiment,
     Flow,
+    ModelName,
     Pace,
     Preset,
     Ready,
     Rules,
+    SamplesName,
     data_set,
     fits_the_data,
+    fits_the_model,
     interval,
     setting,
     steps_of,
@@ -27,11 +30,12 @@ class ReferenceConfig(Config):
     work_fields = ("epochs",)
 
     epochs: int = setting(10, "Passes over the training set.", low=1, high=1000)
-    batch_size: int = setting(64, "Images per mini-batch.", low=1, high=60_000, unit="samples")
+    batch_size: int = setting(64, "Samples per mini-batch.", low=1, high=60_000, unit="samples")
     learning_rate: float = setting(0.01, above=0, high=10)
     """Learning rate of SGD; lower it if the loss diverges or becomes NaN."""
     momentum: float = setting(0.5, "Momentum of SGD.", low=0, below=1)
-    dataset: DatasetName = setting("mnist", IMAGES)
+    dataset: SamplesName = setting("mnist", SAMPLES)
+    model: ModelName = setting("mnist_net", MODEL)
     evaluate_every: int = interval(1, "epochs", "it is tested only at the end", high=1000, advanced=True)
     """Epochs between tests of the model. 0 tests only at the end."""
     checkpoint_every_s: float = interval(30.0, "s", "it keeps no checkpoint", CHECKPOINTS, high=86_400, advanced=True)
@@ -45,7 +49,8 @@ class ReferenceConfig(Config):
         return ("trainer1",)
 
     def rules(self) -> Rules:
-        return fits_the_data(self.dataset, data_set(self.dataset).train, self.batch_size)
+        yield from fits_the_data(self.dataset, data_set(self.dataset).train, self.batch_size)
+        yield fits_the_model(self.dataset, self.model)
 
 
 CONTENDER = Contender(
@@ -77,6 +82,25 @@ EXPERIMENT = Experiment(
             "60 passes over the bundled digits; needs no network.",
             {"dataset": "digits", "epochs": 60, "batch_size": 32, "learning_rate": 0.05, "momentum": 0.5},
             expects={"test/accuracy": 95.0},
+        ),
+        "gpt": Preset(
+            "A small GPT makes one pass over sources of Python's standard library; needs no network.",
+            {"dataset": "stdlib", "model": "gpt", "epochs": 1, "batch_size": 8, "learning_rate": 0.1, "momentum": 0.9},
+        ),
+        "gpt_base": Preset(
+            "A GPT of 10.8 million weights makes 10 passes over 6.3 MB of the same sources, on a GPU.",
+            {"dataset": "stdlib_large", "model": "gpt_base", "batch_size": 32, "learning_rate": 0.1, "momentum": 0.9},
+        ),
+        "vit": Preset(
+            "A small vision transformer makes 20 passes over the bundled digits; needs no network.",
+            {
+                "dataset": "digits",
+                "model": "vit",
+                "epochs": 60,
+                "batch_size": 32,
+                "learning_rate": 0.02,
+                "momentum": 0.9,
+            },
         ),
     },
     pattern="one process",

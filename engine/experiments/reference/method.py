@@ -38,7 +38,7 @@ from engine.plugin import (
     keep_freed_memory,
     load,
     load_checkpoint,
-    mnist_net,
+    model_net,
     seed_of,
     usable,
 )
@@ -48,14 +48,14 @@ def run(config: ReferenceConfig, ranks: Ranks) -> None:
     """Train the net in one rank; return when it has finished."""
     device = usable(config.device, ranks.devices[0])
     data = load(config.dataset).to(device)
-    weights = flat_weights(mnist_net(seed_of(config.seed, WEIGHTS))).to(device)
+    weights = flat_weights(model_net(config.model, seed_of(config.seed, WEIGHTS))).to(device)
     ranks.run(_train, config, data, weights)
 
 
 def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor) -> None:
     """Run as the only trainer, from the last checkpoint if there is one."""
     keep_freed_memory()
-    net, record = mnist_net(seed_of(config.seed, WEIGHTS)), rank.recorder
+    net, record = model_net(config.model, seed_of(config.seed, WEIGHTS)), rank.recorder
     gradient = bind(net, weights)
     optimizer = FlatSgd(weights, gradient, config.learning_rate, config.momentum)
     batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed_of(ORDER))
@@ -98,7 +98,7 @@ def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor)
 def _test(net: torch.nn.Module, data: ImageSet, record: Recorder, step: int, passes: float) -> None:
     with record.phase("evaluate"):
         score = evaluate(net, data.test_images, data.test_labels)
-    record.log({"test/accuracy": score.accuracy, "test/loss": score.loss}, step=step, passes=passes)
+    record.log(score.metrics, step=step, passes=passes)
 
 
 @dataclass

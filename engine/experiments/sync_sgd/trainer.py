@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
-from engine.data.nets import FlatAdam, FlatSgd, evaluate, mnist_net
+from engine.data.models import model_net
+from engine.data.nets import FlatAdam, FlatSgd, evaluate
 from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches, keep_freed_memory, shared, usable
 from engine.experiments.sync_sgd.config import SyncSgdConfig
@@ -136,7 +137,7 @@ class SharedInputs:
     def create(cls, config: SyncSgdConfig, devices: Sequence[str]) -> "SharedInputs":
         """Load the data and make what trainers share; `devices` names one device per trainer."""
         found = [usable(config.device, device) for device in devices]
-        net = mnist_net(seed_of(config.seed, WEIGHTS))
+        net = model_net(config.model, seed_of(config.seed, WEIGHTS))
         first_state, parameters = flat_state(net), sum(parameter.numel() for parameter in net.parameters())
         return cls(
             config,
@@ -162,7 +163,7 @@ class SyncTrainer:
         self.record = rank.recorder
         self.data = inputs.data.to(rank.device)
         self.part = PartBatches(config, self.data, rank.index, rank.seed_of(ORDER))
-        self.net = FlatNet(mnist_net(seed_of(config.seed, WEIGHTS)), nll_loss, device=rank.device)
+        self.net = FlatNet(model_net(config.model, seed_of(config.seed, WEIGHTS)), nll_loss, device=rank.device)
         self.net.state.copy_(inputs.first_state)
         weights, gradient, rate = self.net.weights, self.net.gradient, config.learning_rate
         self.optimizer = (
@@ -223,7 +224,7 @@ class SyncTrainer:
         """
         if self.rank.index or not self.config.tests_after(number):
             return
-        net = mnist_net(seed_of(self.config.seed, WEIGHTS))
+        net = model_net(self.config.model, seed_of(self.config.seed, WEIGHTS))
         FlatNet(net, nll_loss, device=self.data.test_images.device).state.copy_(self.global_state)
         with self.record.phase("evaluate"):
             self.log.log_score(evaluate(net, self.data.test_images, self.data.test_labels))

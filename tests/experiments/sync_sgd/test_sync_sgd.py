@@ -94,7 +94,7 @@ def center_of(folder: Path) -> Tensor:
 @pytest.fixture
 def sober(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turn dropout off: threads draw from one generator, in any order."""
-    monkeypatch.setattr(sync_trainer, "mnist_net", sync_functions.sober_net)
+    monkeypatch.setattr(sync_trainer, "model_net", sync_functions.sober_model)
 
 
 # ---- equal to plain SGD ---------------------------------------------------------------------------------------------
