@@ -153,7 +153,8 @@ def _form(reader: Reader, who: str, channels: Mapping[str, Channel]) -> None:
         address = ""
         if channel.takes == "email" and account is not None:
             own = f"E-mail is sent to your account's address, {account}."
-            lacks = "Your account has no e-mail address. An admin can add one on the page People."
+            adds = "Add one" if current_user.may("set email") else "An admin can add one"
+            lacks = f"Your account has no e-mail address. {adds} on the page People."
             st.write(as_text(own if account else lacks))
         elif channel.takes != "nothing":
             domains = f"Allowed domains: {', '.join(channel.domains) or 'none yet'}."

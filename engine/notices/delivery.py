@@ -115,7 +115,8 @@ def send(url: str, notice: Notice, about: dict[str, str]) -> str:
         body_format=apprise.NotifyFormat.TEXT,
     ) as result:
         said = "" if result else " ".join(entry.message for entry in result.logs()) or "No reason was given."
-    return _without_secrets(said, url)[:LONGEST_ERROR]
+    said = _without_secrets(said, url)[: LONGEST_ERROR - 1]
+    return said if not said or said.endswith((".", "!", "?")) else f"{said}."
 
 
 def _unmarked(text: str) -> str:

@@ -1,5 +1,6 @@
 """Subscriptions of people to the lab's channels (`engine.access.channels`): which of their ends are sent where."""
 
+import shlex
 from dataclasses import dataclass
 from typing import Literal, NoReturn, get_args
 from urllib.parse import urlsplit
@@ -137,15 +138,20 @@ class SubscriptionCommands:
 
     @command("test subscription", "subscription")
     def test(self, subscription_id: int, *, by: str) -> int:
-        """Queue a test message and return its number. Raises WrongStatus if the subscription is paused or a test
-        message is already queued.
+        """Queue a test message, or make one that waits for its next attempt due now, and return its number. Raises
+        WrongStatus if the subscription is paused or a test message is already due.
         """
         if self._row(subscription_id)["paused_at"]:
             raise WrongStatus(f"Subscription {subscription_id} is paused. Resume it first.")
         queued = "kind = 'test' AND delivered_at IS NULL AND failed_at IS NULL"
-        if self.db.row(f"SELECT 1 FROM outbox WHERE subscription_id = ? AND {queued}", [subscription_id]):
-            waits = f"A test message to subscription {subscription_id} is already queued."
-            raise WrongStatus(f"{waits} Wait until the runner sends it.")
+        sql = f"SELECT id, due_at, attempts, last_error FROM outbox WHERE subscription_id = ? AND {queued}"
+        if row := self.db.row(sql, [subscription_id]):
+            is_being_sent = row["attempts"] and not row["last_error"]
+            if is_being_sent or row["due_at"] <= now():
+                waits = f"A test message to subscription {subscription_id} is already queued."
+                raise WrongStatus(f"{waits} Wait until the runner sends it.")
+            self.db.connection.execute("UPDATE outbox SET due_at = ? WHERE id = ?", [now(), row["id"]])
+            return int(row["id"])
         columns = "key, subscription_id, kind, made_at, due_at"
         sql = f"INSERT INTO outbox ({columns}) VALUES (lower(hex(randomblob(16))), ?, 'test', ?, ?)"
         return self._insert(sql, [subscription_id, now(), now()])
@@ -154,6 +160,9 @@ class SubscriptionCommands:
         """Return the stored form of an address that is permitted on a channel."""
         channel = lab_channel(self.db.home, name)
         account = self._reader.account_address(owner) if channel.takes == "email" else None
+        if account == "" and self.db.row("SELECT 1 FROM people WHERE name = ? AND role = 'admin'", [owner]):
+            own = f"python -m engine users email {shlex.quote(owner)} ADDRESS"
+            _refuse(f"Your account has no e-mail address, the only one that messages can go to. Add it: {own}")
         checked = channel.checked_address(address, account)
         return checked if account is None else ""
 

@@ -313,7 +313,13 @@ def test_a_subscription_is_to_a_channel_of_the_lab_once_and_follows_a_change(sto
     with pytest.raises(WrongStatus, match="already queued"):
         store.subscriptions.test(here, by="ada")
     store.subscriptions.change(here, ends="bad", reach="wholes", channel="other", by="ada")
-    assert take(store).channel == "other"
+    sent = take(store)
+    assert sent.channel == "other"
+    with pytest.raises(WrongStatus, match="already queued"):
+        store.subscriptions.test(here, by="ada")
+    store.delivery.note_failed(sent, "Refused.", 600.0)
+    assert store.subscriptions.test(here, by="ada") == sent.id, "it waits for its next attempt, which is now"
+    assert take(store).id == sent.id
     with pytest.raises(ConfigError, match="Unknown channel"):
         store.subscriptions.change(here, ends="bad", reach="wholes", channel="teem", by="ada")
     store.subscriptions.pause(here, by="ada")
