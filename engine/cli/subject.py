@@ -1,8 +1,10 @@
 """What `run`, `submit` and `sweep` launch: an experiment or a recipe by its name, or the command after `--`."""
 
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +13,7 @@ import click
 
 from engine.cli.frame import argument, option, together
 from engine.config import read_settings
-from engine.errors import ConfigError
+from engine.errors import ConfigError, EngineError
 from engine.experiment import Experiment
 from engine.home import Home
 from engine.launch_options import LaunchOptions
@@ -32,7 +34,31 @@ class CommandWords(click.Command):
         if "--" in args:
             at = args.index("--")
             ctx.meta[_META], args = tuple(args[at + 1 :]), args[:at]
-        return super().parse_args(ctx, args)
+        words = tuple(args)  # click consumes them
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if setting := _setting_in(words, error.option_name):
+                raise ConfigError.of("", f"Settings are written {setting}, without --.") from None
+            raise
+
+
+def _setting_in(words: Sequence[str], option: str) -> str:
+    """Return an unknown option as a setting of the experiment or recipe that the words name, such as `epochs=3`; empty
+    if it is none.
+    """
+    name = option.lstrip("-").replace("-", "_")
+    with suppress(EngineError):
+        experiment = next((word for word in words if is_registered(word)), words[0])
+        launch = Launch(experiment, {}, "")
+        if not is_registered(experiment):
+            with Reader.open(Home.find()) as reader:
+                launch = replace(launch, command=reader.recipes.command_of(experiment))
+        if name in definition(launch).config.model_fields:
+            at = next(at for at, word in enumerate(words) if word.partition("=")[0] == option)
+            value = words[at].partition("=")[2] or (words[at + 1] if at + 1 < len(words) else "VALUE")
+            return f"{name}={shlex.quote(value)}"
+    return ""
 
 
 @dataclass(frozen=True)

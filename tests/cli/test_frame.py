@@ -87,6 +87,8 @@ def test_a_command_that_does_not_exist_is_bad_input(parallab: Parallab) -> None:
         (("run", "hogwild", "--set", "trainer=2"), "Did you mean 'trainers'?"),
         (("run", "hogwild", "--set", "trainers"), "Invalid setting 'trainers'. Write name=value."),
         (("run", "hogwild", "--set", "learning_rate=fast"), "learning_rate must be a number"),
+        (("submit", "hogwild", "--epochs", "3"), "Settings are written epochs=3, without --."),
+        (("sweep", "--preset", "quick", "hogwild", "--learning-rate=0.1"), "written learning_rate=0.1, without --."),
         (("show", "7"), "Run 7 doesn't exist"),
         (("logs", "7"), "Run 7 doesn't exist"),
         (("cancel", "7", "8"), "Run 7 doesn't exist"),
