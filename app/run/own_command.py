@@ -77,14 +77,14 @@ def _ranking(entry: RunRow) -> str:
     return f"ranked by {entry.ranked_by}, {DIRECTIONS[entry.better or 'max']}"
 
 
-# ---- The metric that ranks the runs of a script: asked once, after its first run ------------------------------------
+# ---- The metric that ranks the runs of a script: asked once, after a run that finished -------------------------------
 
 
 def _ask_ranking(run: Run, reader: Reader) -> None:
     """Ask which metric ranks the script's runs, unless that is known; a person can put it off for this visit."""
     entry = reader.runs.entry(run.id)
     names, settings = own_metrics(entry), reader.recipes.metric_settings(run.script_key)
-    if run.active or entry.ranked_by or not names or run.script_key in st.session_state.get(_LATER, ()):
+    if run.status != "finished" or entry.ranked_by or not names or run.script_key in st.session_state.get(_LATER, ()):
         return
     with st.container(border=True, key="run-rank"):
         st.write(as_text(f"Which metric ranks the runs of {run.experiment}?"))
