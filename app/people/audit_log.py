@@ -4,11 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
+from markupsafe import Markup
 
+from app.core.formatting import absolute
 from app.export.view_report import download
-from app.ui.html import joined, nowrap, run_link, strong, sweep_link, table, when, wide
+from app.ui.html import as_text, joined, nowrap, run_link, strong, sweep_link, table, when, wide
 from app.ui.store_access import reading
 from engine.access.rules import COMMANDS
+from engine.errors import ConfigError
+from engine.filter.tree import TIMES, read_since
 from engine.home import Home
 from engine.store import Entry, Person, Reader
 from engine.transfer.tables import Table
@@ -27,16 +31,24 @@ class AuditQuery:
     who: str | None
     command: str | None
     refused: bool
+    since: str = ""
 
     def entries(self, reader: Reader, *, before: int | None = None, limit: int = PAGE) -> list[Entry]:
         return reader.audit.entries(
-            who=self.who, command=self.command, refused=self.refused, before=before, limit=limit
+            who=self.who,
+            command=self.command,
+            since=self.since,
+            refused=self.refused,
+            before=before,
+            limit=limit,
         )
 
 
 def audit_log(people: Sequence[Person]) -> None:
     """Show the log with its filters."""
     asked = _asked(people)
+    if asked is None:
+        return
     pages = _pages(asked)
     with reading() as reader:
         found = asked.entries(reader, before=pages[-1] if pages else None, limit=PAGE + 1)
@@ -57,7 +69,7 @@ def audit_log(people: Sequence[Person]) -> None:
         st.caption("The log is append-only: entries can't be changed or deleted.")
 
 
-def _asked(people: Sequence[Person]) -> AuditQuery:
+def _asked(people: Sequence[Person]) -> AuditQuery | None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         who = st.selectbox(
             "Person", [each.name for each in people], index=None, placeholder="anyone", key="audit.who", width=240
@@ -65,8 +77,13 @@ def _asked(people: Sequence[Person]) -> AuditQuery:
         command = st.selectbox(
             "Command", ["sign in", "sign out", *COMMANDS], index=None, placeholder="any", key="audit.command", width=240
         )
+        text = st.text_input("Since", placeholder="2h ago", help=f"A time, {TIMES}.", key="audit.since", width=200)
         refused = st.toggle("Refused only", key="audit.refused")
-    return AuditQuery(who, command, refused)
+    try:
+        return AuditQuery(who, command, refused, read_since(text))
+    except ConfigError as error:
+        st.error(as_text(str(error)))
+        return None
 
 
 def _pages(asked: AuditQuery) -> list[int]:
@@ -85,7 +102,7 @@ def _turn_back(pages: list[int]) -> None:
 def _row(one: Entry) -> list[str]:
     what = strong("refused") + f" {one.refused}" if one.refused else one.detail
     return [
-        nowrap(when(one.at)),
+        nowrap(Markup("{}, {}").format(absolute(one.at), when(one.at))),
         one.who,
         one.role,
         one.command,

@@ -279,11 +279,15 @@ def audit_command(
     who: str | None = option("Only entries of this person."),
     command: str | None = option("Only this command, such as cancel or 'sign in'."),
     refused: bool = option("Only refused commands."),
+    since: str = option("Only entries since a time: '2h ago', yesterday, or '2026-11-01 14:30' (UTC).", default=""),
     limit: int = option("Number of entries to show.", type=click.IntRange(1, 10_000), default=50),
 ) -> None:
     """Show the audit log, newest first: every command, done or refused."""
+    from engine.filter.tree import read_since
+
+    start = read_since(since)
     with Reader.open(Home.find()) as reader:
-        found = reader.audit.entries(who=who, command=command, refused=refused, limit=limit)
+        found = reader.audit.entries(who=who, command=command, since=start, refused=refused, limit=limit)
     rows = [
         (
             *(moment(each.at), each.who, each.role, each.command),

@@ -13,6 +13,7 @@ from engine.errors import FilterError
 from engine.filter.syntax import QUOTED, error_at, place, syntax_tree
 from engine.filter.tree import (
     OF,
+    TIMES,
     WORDS,
     Both,
     Comparison,
@@ -372,10 +373,7 @@ def _none(field: Field, op: Op) -> Value:
 def _moment(name: str, value: Value, now: datetime) -> Moment:
     found = read_moment(value, now) if isinstance(value, str) else None
     if found is None:
-        raise Misfit(
-            f'{name} is a time: write it in quotes, such as "7d ago", '
-            '"yesterday", "2026-11-01" or "2026-11-01 14:30" (UTC).'
-        )
+        raise Misfit(f"{name} is a time: write it in quotes, {TIMES}.")
     return found
 
 

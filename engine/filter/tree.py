@@ -9,6 +9,7 @@ from functools import cache
 from keyword import iskeyword
 from typing import Literal
 
+from engine.errors import ConfigError
 from engine.launch_options import HERE
 from engine.metrics import METRICS, metric
 from engine.registry import EXPERIMENTS, experiments
@@ -357,6 +358,9 @@ def duration(seconds: float | None, *, missing: str = "–", aligned: bool = Fal
     return f"{whole} s"
 
 
+TIMES = 'such as "7d ago", "yesterday", "2026-11-01" or "2026-11-01 14:30" (UTC)'
+
+
 def read_moment(text: str, now: datetime) -> Moment | None:
     """Parse a time relative to `now`; None if invalid. A date alone is its whole day."""
     text = text.strip().lower()
@@ -378,6 +382,15 @@ def read_moment(text: str, now: datetime) -> Moment | None:
         return _at(found if found.tzinfo else found.replace(tzinfo=UTC))
     except OverflowError:
         return None
+
+
+def read_since(text: str) -> str:
+    """Return the start of a time as the store writes it, empty for an empty text; raises ConfigError."""
+    if not text.strip():
+        return ""
+    if (found := read_moment(text, datetime.now(UTC))) is None:
+        raise ConfigError.of("since", f"since must be a time, {TIMES}; got '{text[:40]}'.")
+    return found.first
 
 
 def _day(at: datetime) -> Moment:

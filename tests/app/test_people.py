@@ -279,6 +279,10 @@ def test_the_log_is_narrowed_and_turned_page_by_page(accounts: Home, monkeypatch
     assert "<td>add person</td>" in html(test)
     test.button(key="audit.newer").click().run()
     assert html(test) == first or html(test).count("<tr>") == PAGE + 1
+    test.text_input(key="audit.since").set_value("soon").run()
+    assert "since must be a time" in test.error[0].value
+    test.text_input(key="audit.since").set_value("1h ago").run()
+    assert html(test).count(" UTC, <time") == PAGE
     test.toggle(key="audit.refused").set_value(True).run()
     assert html(test).count("<tr>") == 2
     assert "<strong>refused</strong> mo is a member" in html(test)
