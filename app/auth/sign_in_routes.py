@@ -7,6 +7,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlencode
@@ -66,7 +67,15 @@ async def form(request: Request) -> Response:
     found: Visitor = request.scope[VISITOR]
     if found.welcome:
         return RedirectResponse(wanted, 303, NEVER_STORE)
-    return page(wanted, said="You have signed out." if "out" in request.query_params else "")
+    return page(wanted, said="You have signed out." if "out" in request.query_params else _why_again(found.key))
+
+
+def _why_again(key: str) -> str:
+    """Return why the sign-in with this key ended, if its person may not know; empty otherwise."""
+    with suppress(EngineError), Reader.open(Home.find(), timeout_s=LOOK_S) as reader:
+        if key and reader.sign_ins.lost_by_new_password(key):
+            return "You were signed out because your password was changed."
+    return ""
 
 
 async def come_in(request: Request) -> Response:

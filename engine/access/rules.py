@@ -184,7 +184,7 @@ class PersonStanding:
 
 def allowing(name: str, permission: str) -> str:
     """Return the command by which an admin grants a permission."""
-    return f"python -m engine users allow {shlex.quote(name)} {shlex.quote(permission)}"
+    return f"python -m engine users allow {shlex.quote(name)} {shlex.quote(permission)} --owner ADMIN"
 
 
 # ------------------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ MOST_RUNS = 10_000
 
 def import_path(store: Store, path: Path, *, by: str, name: str = "") -> ImportResult:
     """Import all new runs at a path, or raise ImportRefused and import none. `name` is the file's display name."""
-    store.access.permit("import", by=by, detail=name or path.name)
+    store.access.permit("import", by=by, detail=name or path.name, is_recorded=False)
 
     def permit_bytes(more: int) -> None:
         if sentence := over_disk(limits(store.db.home).of(by), by, store.read.quotas.held(by), more):

@@ -129,6 +129,16 @@ def test_a_sign_in_ends_by_age_and_by_idleness(
     assert not is_in(client, secret)
 
 
+def test_who_was_signed_out_by_a_new_password_reads_that_on_the_sign_in_page(client: Client, home: Home) -> None:
+    secret, why = secret_of(come_in(client)), "You were signed out because your password was changed."
+    with Store.open(home) as store:
+        store.people.end_sign_ins("ada", by="ada")
+        other = secret_of(come_in(client))
+        store.people.set_password("ada", f"{PASSWORD} of late", by="ada")
+    shown = [client.get("/signin", headers={"cookie": f"{COOKIE}={each}"}).text for each in (other, secret, "none")]
+    assert [why in page for page in shown] == [True, False, False]
+
+
 def test_a_sign_in_that_is_used_does_not_idle(client: Client, home: Home, reader: Reader) -> None:
     secret = secret_of(come_in(client))
     with Store.open(home) as store, store.db.change() as connection:

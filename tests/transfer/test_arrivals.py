@@ -91,6 +91,8 @@ def test_an_import_lets_others_write_and_is_hidden_until_its_last_portion(
     with Reader.open(home) as reader:
         assert reader.runs.count() == 1 + len(arrived.ids)
         assert reader.runs.one(1).name == f"turn {len(seen) - 1}"
+        (entry,) = reader.audit.entries(command="import")
+    assert (entry.who, entry.kind, entry.targets, entry.detail) == ("Lin", "run", arrived.ids, path.name)
     assert not hidden(ours.db) and list(fsck.examine(home)) == []
 
 

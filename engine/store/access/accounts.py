@@ -65,6 +65,10 @@ class PeopleReader:
         return as_person(row)
 
 
+NEW_PASSWORD = "a new password"
+"""Ends sign-ins, in place of a person: the sign-in page says so."""
+
+
 class AccountChanges:
     """Changes to one account within another command's change."""
 

@@ -101,15 +101,16 @@ class AccessCommands:
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
 
-    def permit(self, name: str, *, by: str, detail: str = "") -> None:
-        """Authorize a command that acts outside this store's tables, and record it in the audit log; raises
-        Forbidden.
+    def permit(self, name: str, *, by: str, detail: str = "", is_recorded: bool = True) -> None:
+        """Authorize a command that acts outside this store's tables, and record it in the audit log, unless it does so
+        itself with its targets; raises Forbidden, and records that.
         """
         authorization = Authorization(self.db)
         try:
             with self.db.change():
                 role = authorization.check(name, by, "", [])
-                authorization.audit(name, by, role, "", [], detail)
+                if is_recorded:
+                    authorization.audit(name, by, role, "", [], detail)
         except Forbidden as error:
             authorization.refuse(name, by, "", [], detail, str(error))
             raise
@@ -361,11 +362,11 @@ class AuditReader:
         before: int | None = None,
         limit: int = 100,
     ) -> list[Entry]:
-        """Return entries, newest first, optionally of one person, of one command, after a time, only refused ones, or
+        """Return entries, newest first, optionally of one person, of one command, since a time, only refused ones, or
         before an id.
         """
         sql = (
-            "SELECT * FROM audit WHERE (?1 IS NULL OR who = ?1) AND (?2 IS NULL OR command IN (?2, ?7)) AND at > ?3 "
+            "SELECT * FROM audit WHERE (?1 IS NULL OR who = ?1) AND (?2 IS NULL OR command IN (?2, ?7)) AND at >= ?3 "
             "AND (NOT ?4 OR refused <> '')"
             " AND (?5 IS NULL OR id < ?5) ORDER BY id DESC LIMIT ?6"
         )

@@ -8,7 +8,16 @@ from engine.access.confusables import is_shown, looks, plain
 from engine.access.passwords import hashed
 from engine.access.rules import LOST, PERMISSIONS, ROLES, Permission, Role
 from engine.errors import ConfigError, Problem, SignInRefused, UnknownName
-from engine.store.access.accounts import ACCOUNT, PERSON, Account, AccountChanges, PeopleReader, Person, as_person
+from engine.store.access.accounts import (
+    ACCOUNT,
+    NEW_PASSWORD,
+    PERSON,
+    Account,
+    AccountChanges,
+    PeopleReader,
+    Person,
+    as_person,
+)
 from engine.store.access.authorization import AccessReader, Authorization, command, mark
 from engine.store.connection import WriteConnection
 from engine.store.timestamps import now
@@ -149,7 +158,7 @@ class PeopleCommands:
     def set_password(self, name: str, password: str, *, by: str) -> Person:
         """Change a person's password and end their sessions; raises ConfigError for an invalid password."""
         person = self._accounts.change(name, "UPDATE people SET password = ? WHERE id = ?", hashed(password, name))
-        self._accounts.end_sign_ins(person.id, by)
+        self._accounts.end_sign_ins(person.id, NEW_PASSWORD)
         return person
 
     @command("end sign-ins", "person")

@@ -8,6 +8,7 @@ from typing import Literal
 from engine.access.confusables import visible
 from engine.access.rules import ROLES, Permission, PersonStanding, Role
 from engine.errors import ConfigError, SignInRefused
+from engine.store.access.accounts import NEW_PASSWORD
 from engine.store.access.authorization import Authorization, command, granted
 from engine.store.connection import Connection, WriteConnection
 from engine.store.timestamps import in_seconds, now, seconds_since
@@ -70,6 +71,10 @@ class SignInReader:
         if row is None or row["expires_at"] <= now() or seconds_since(row["seen_at"]) > IDLE_S:
             return None
         return SignedIn(row["name"], row["role"], granted=granted(row))
+
+    def lost_by_new_password(self, key: str) -> bool:
+        """Return whether the session with this key was ended by a change of its person's password."""
+        return self.db.exists("SELECT 1 FROM sign_ins WHERE key = ? AND ended_by = ?", [key, NEW_PASSWORD])
 
     def has_passwords(self) -> bool:
         """Return whether anybody can sign in with a password."""

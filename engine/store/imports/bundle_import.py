@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.errors import ConfigError, ImportRefused, StoreDamaged
 from engine.registry import is_registered
+from engine.store.access.authorization import Authorization
 from engine.store.connection import WriteConnection
 from engine.store.curves.ingest import Arrival
 from engine.store.imports.bundle_tables import COMMAND, NO_LONGER, ArrivingSweeps, TableRows, columns_of
@@ -47,7 +48,9 @@ BATCH = 500
 
 @contextmanager
 def arriving(here: Arrival, origins: Mapping[int, Origin]) -> Iterator[sqlite3.Connection]:
-    """Hold the last transaction of an import, in which the runs of a file are written; finish it with their origins."""
+    """Hold the last transaction of an import, in which the runs of a file are written; finish it with their origins,
+    and its row in the audit log.
+    """
     changes = RunChanges(here.db)
     with here.last() as connection:
         with refusing("a row"):
@@ -57,6 +60,9 @@ def arriving(here: Arrival, origins: Mapping[int, Origin]) -> Iterator[sqlite3.C
             name_origin(connection, run_id, origin)
             changes.note_event(run_id, IMPORTED, origin.imported_by, origin.words)
             here.db.touch(run_id)
+        for by, file in {(origin.imported_by, origin.file) for origin in origins.values()}:
+            authorization = Authorization(here.db)
+            authorization.audit("import", by, authorization.role_of(by), "run", list(origins), file)
 
 
 def name_origin(connection: sqlite3.Connection, run_id: int, origin: Origin) -> None:
