@@ -76,6 +76,7 @@ def test_a_run_is_launched_again_by_its_line(parallab: Parallab, home: Home) -> 
 def test_a_command_is_launched_again_by_its_line_alone_and_in_a_sweep(
     parallab: Parallab, home: Home, tmp_path: Path
 ) -> None:
+    (tmp_path / "my train.py").touch()
     pasted = "OMP_NUM_THREADS=2 torchrun --nproc-per-node 2 'my train.py' --lr 0.1 --trial 3 --name 'a b'"
     command = replace(read_command(pasted, str(tmp_path), sys.executable), result="val/loss", better="min")
     shared = Launch(command.name, {"lr": 0.5, "trial": 4}, "Ada", command=command)
