@@ -45,14 +45,13 @@ def metric_of(axis: str) -> str:
 
 def usual_axis(reader: Reader, runs: Iterable[Run | RunRow]) -> str:
     """Return the x-axis on which the runs compare: passes where all train on a data set; within one experiment else its
-    updates, or steps (of which each rank counts its own) if nothing counts them; steps too of other programs, whose
-    times may be those of writing files; else time.
+    updates, or steps (of which each rank counts its own) if nothing counts them; else time.
     """
     runs = list(runs)
     known = {run.experiment: known_experiment(run.experiment) for run in runs}
     if all(each and each.duel for each in known.values()) and all(has_passes(reader, run) for run in runs):
         return "passes"
-    if len(known) > 1 and any(known.values()):
+    if len(known) > 1:
         return "time"
     return "updates" if all(each and each.update_clock for each in known.values()) else "step"
 

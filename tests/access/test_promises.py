@@ -45,6 +45,7 @@ def test_every_test_of_the_door_holds_a_promise() -> None:
     beside = {
         "test_names_that_only_resemble_each_other_may_stand_side_by_side",
         "test_names_are_sorted_by_their_letters_in_all_lists",
+        "test_who_was_signed_out_by_a_new_password_reads_that_on_the_sign_in_page",
     }
     files = ("test_sign_ins", "test_middleware", "test_doors", "test_names")
     assert {name for file in files for name in named_in(f"tests/access/{file}.py")} - named == beside

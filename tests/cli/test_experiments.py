@@ -34,7 +34,8 @@ def test_an_environment_is_added_listed_and_taken_away(parallab: Parallab) -> No
     assert parallab("catalogue").stdout.endswith(", CliffWalking-v1\n")
     told = json.loads(parallab("catalogue", "--json").stdout)
     assert told["environments"][-1] == "CliffWalking-v1"
-    assert [each["name"] for each in told["datasets"]] == ["mnist", "fashion_mnist", "digits", "synthetic"]
+    names = ["mnist", "fashion_mnist", "digits", "synthetic", "stdlib", "stdlib_large"]
+    assert [each["name"] for each in told["datasets"]] == names
     refused = parallab("catalogue", "add-environment", "Nothing-v0", "--json")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "must be a gymnasium id" in refused.stderr

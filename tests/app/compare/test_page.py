@@ -11,7 +11,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.charts import number_charts
-from app.charts.curve_points import usual_axis
 from app.compare import session_state
 from app.compare.groups import band_named, groups_of, usual_grouping
 from app.compare.number_tabs import differences_table
@@ -875,8 +874,6 @@ def test_runs_of_another_program_say_what_each_reached(store: Store, reader: Rea
         store.worker.write(found[-1], [], run_points=[Point("loss", 5, value, 1.0)])
         store.claims.end(found[-1], "finished", "It ended.", execution_time_s=1.0)
     one, other = reader.runs.some(found)
-    assert usual_axis(reader, [one, replace(other, experiment="dogs")]) == "step", "their times may be those of files"
-    assert usual_axis(reader, [one, replace(other, experiment="dppo")]) == "time"
     assert reached_most({"a": [one], "b": [other]}) == (
         "Last loss: 0.5 (a), 0.25 (b). One run each: other seeds may change the order."
     )
