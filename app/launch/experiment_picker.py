@@ -19,7 +19,7 @@ from app.ui.config_form import label_of
 from app.ui.documentation import guide
 from app.ui.html import as_text, joined, quiet
 from app.ui.store_access import reading
-from engine.commands.own_experiments import approve_experiment
+from engine.commands.lab_settings import approve_experiment
 from engine.config_values import usual_values, value_in_words, with_article
 from engine.errors import ConfigError, EngineError
 from engine.experiment import Experiment, MessagePattern, Preset, ReadySweep

@@ -10,7 +10,7 @@ import click
 
 from engine.cli.answers import answer, table
 from engine.cli.frame import FAILED, OWNER, argument, command
-from engine.commands.own_experiments import approve_experiment
+from engine.commands.lab_settings import approve_experiment
 from engine.config import Config, bound_of, unit_of
 from engine.errors import ConfigError, EngineError, WrongStatus
 from engine.experiment import Experiment

@@ -1,4 +1,4 @@
-"""Authorized changes outside the store's tables: the permission check, and quotas."""
+"""Authorized changes outside the store's tables: the permission check, quotas, and approved own experiments."""
 
 import os
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ from engine.access.quotas import BOUNDS, NONE, Limits, Value, limits, set_limits
 from engine.access.rules import Program
 from engine.errors import ConfigError, StoreError, UnknownName
 from engine.home import Home
+from engine.own_methods import cards, folders
+from engine.own_methods.folders import MethodVersion
 from engine.store import Reader, Store
 
 # ---- The command that sets limits: check the permission in the store, then change the file under a lock ------------
@@ -105,3 +107,26 @@ def permit(home: Home, command: str, *, by: str, detail: str = "", damaged: bool
     except StoreError:
         if not damaged:
             raise
+
+
+# ---- The command that approves a version of an experiment of the lab's own ------------------------------------------
+
+
+def approve_experiment(home: Home, name: str, *, by: str, expected: str = "") -> MethodVersion:
+    """Approve the present code of an experiment, so that it can be read and run, and return its version.
+
+    Raises UnknownName, MethodFault for a folder that can't be copied, ConfigError if its version is not the `expected`
+    one any more, Forbidden.
+    """
+    found = folders.folders(home)
+    if name not in found:
+        raise UnknownName("experiment", name, found, field="experiment")
+    version = folders.keep(home, found[name])
+    if expected not in ("", version.version):
+        raise ConfigError.of(
+            "version",
+            f"The files of {name} have changed: they are version {version.version}, not {expected}. Look again.",
+        )
+    permit(home, "approve experiment", by=by, detail=f"experiment={name} version={version.version}")
+    cards.approve(version, by)
+    return version

@@ -46,7 +46,7 @@ def look(watch: HangWatch) -> None:
 
 
 def look_until(watch: HangWatch, holds: Callable[[], bool]) -> None:
-    """Look until that holds, in even steps: a watch that was itself stopped, as on a busy machine, counts anew."""
+    """Look at equal intervals until that holds; a watch that was itself stopped starts its count again."""
     deadline = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline

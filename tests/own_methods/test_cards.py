@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.analysis.total_work import declared
-from engine.commands.own_experiments import approve_experiment
+from engine.commands.lab_settings import approve_experiment
 from engine.errors import ConfigError, Forbidden, MethodFault, UnknownName
 from engine.experiment import Experiment
 from engine.home import Home

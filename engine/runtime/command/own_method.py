@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 LOG = "method"
 CODE_FOLDER, JOB_FOLDER = "code", "job"
-"""Folders of the run's folder: the copy of the code that it runs, and what its process is told and records."""
+"""Subfolders of a run: the copy of its code; the order to its process, and the records of that process."""
 GRACE_S = 4.0
 """Seconds that the process and its ranks have to exit after SIGTERM; the runner kills the worker later."""
 LOOK_S = 0.05
