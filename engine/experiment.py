@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from engine.config import Config
 from engine.errors import UnknownName
-from engine.metrics import ACCURACY, LAST_EPISODES, Result
+from engine.metrics import ACCURACY, LAST_EPISODES, Result, depends_on_time
 
 # ---- The total work of a run, as its config declares it before it starts -------------------------------------------
 # Torch-free and pure.
@@ -203,9 +203,35 @@ class Scaling:
 # Torch-free, and so is everything an `Experiment` refers to. Only its `method.py`, which runs in ranks, imports
 # torch.
 
-Answer = Literal["sweet spot", "scaling", "contest", "staleness"]
+
+@dataclass(frozen=True)
+class TradeOff:
+    """The question of a sweep for the least cost at the same quality: which values cost least while their quality stays
+    within a tolerance of the baseline's.
+    """
+
+    cost: str
+    """What should be little: a metric with its statistic, as Compare spells it, such as `perf/exchanged.last`."""
+    quality: str
+    """What may not get worse, spelled likewise: `test/accuracy.last`."""
+    tolerance: float
+    """By how much the quality may be worse than the baseline's, in the metric's unit."""
+    is_relative: bool = False
+    """Whether the tolerance is in % of the baseline's quality instead."""
+    baseline: Mapping[str, Any] = field(default_factory=dict)
+    """Values of some of the varied settings, which the baseline's runs have; empty: the best quality is the baseline.
+    """
+
+    def __post_init__(self) -> None:
+        for name in (self.cost, self.quality):
+            if "." not in name.rpartition("/")[2]:
+                raise ValueError(f"A trade-off weighs metrics with a statistic, such as {name}.last; got {name}.")
+
+
+Answer = Literal["sweet spot", "scaling", "contest", "staleness"] | TradeOff
 """What a ready-made sweep answers: which value of a setting takes least time, how work per second grows with a count,
-which value of its first setting does most work per second, whether stale gradients cost accuracy.
+which value of its first setting does most work per second, whether stale gradients cost accuracy, which values cost
+least at the same quality.
 """
 MessagePattern = Literal[
     "batched server",
@@ -250,7 +276,7 @@ class ReadySweep:
     over: Mapping[str, str]
     """Values of one or two fields, as they are typed into the form: `{"splits": "1, 2, 4, 8"}`."""
     answer: Answer
-    """The kind of its answer (engine/analysis/scaling/answers.py)."""
+    """The kind of its answer (engine/analysis/scaling/answers.py), or the cost and quality that it weighs."""
     seeds: int = 3
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Settings that differ from the preset's."""
@@ -260,11 +286,13 @@ class ReadySweep:
     @property
     def equal_work(self) -> bool:
         """Whether the length is adjusted so that all its runs do the same total work."""
-        return self.answer in ("scaling", "contest")
+        return isinstance(self.answer, TradeOff) or self.answer in ("scaling", "contest")
 
     @property
     def is_timed(self) -> bool:
         """Whether it is a sweep for timing: one run at a time, repeated until the median times are known."""
+        if isinstance(self.answer, TradeOff):
+            return any(depends_on_time(name.rpartition(".")[0]) for name in (self.answer.cost, self.answer.quality))
         return self.answer != "staleness"
 
 

@@ -310,6 +310,13 @@ PHASES = ("compute", "communicate", "wait", "update", "data", "evaluate", "lock"
 """Phases of a rank's main thread; `other` is the remainder, `serve` a server's handler threads."""
 
 
+def depends_on_time(name: str) -> bool:
+    """Return whether the values of a metric depend on what else runs on the machine: times, rates, shares of idle
+    time.
+    """
+    return metric(name).is_rate or metric(name).unit in ("s", "ms") or name == "perf/bubble_share"
+
+
 def unit_of_difference(name: str) -> str:
     """Return the unit suffix of a difference of two values of a metric: ` points` for percentages, empty without a
     unit.

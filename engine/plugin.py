@@ -21,6 +21,7 @@ from engine.experiment import (
     Preset,
     Ready,
     ReadySweep,
+    TradeOff,
     Work,
 )
 from engine.metrics import Result
@@ -95,6 +96,7 @@ __all__ = [
     "SamplesName",
     "Score",
     "StepLog",
+    "TradeOff",
     "TrainersConfig",
     "Work",
     "api",

@@ -7,7 +7,7 @@ import streamlit as st
 from app.charts.sweep_data import default_metric, is_for_learning, metric_asked, metric_choices
 from app.core.assets import at
 from app.links import addresses
-from app.links.compare import CompareView, query_of
+from app.links.compare import CompareView, address, query_of
 from app.report import page_capture
 from app.scaling.breakdown import of_sweep, where_time_went
 from app.scaling.staleness import records_staleness, staleness
@@ -19,14 +19,15 @@ from app.ui import components, widgets
 from app.ui.html import as_text, breadcrumb, duel_link, link
 from app.ui.store_access import invalid_link, reading
 from app.ui.time_difference import complete, disturbed_choice, show_not_learned, show_unequal_work, time_difference
-from engine.analysis.comparability import depends_on_time
 from engine.analysis.result import best_so_far, reached_most
 from engine.analysis.run_values import measured
 from engine.analysis.run_values import newest as newest_runs
-from engine.analysis.scaling.answers import answer, charted
+from engine.analysis.scaling.answers import answer, charted, question
 from engine.analysis.scaling.scaling_data import by_values
 from engine.analysis.statistics.intervals import Statistic
 from engine.analysis.total_work import counted
+from engine.experiment import TradeOff
+from engine.metrics import depends_on_time
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
 from engine.sweep.extend import missing
@@ -78,9 +79,8 @@ def page(sweep_id: int) -> None:
             )
             if said := headline(sweep, every, groups, reader, whole):
                 above.markdown(f"**{as_text(said)}**")
-                chart, words = charted(sweep)
-                if chart and chart != view:
-                    above.html(link(words, f"{at('/sweep')}?sweep={sweep_id}&view={chart}{'&disturbed=true' * whole}"))
+                if chart := chart_of_answer(sweep, runs, view, whole):
+                    above.html(chart)
                 page_capture.words([said])
             found = of_sweep(sweep, runs, reader, with_disturbed=whole) if view in VIEWS[1:3] else ""
             if view == VIEWS[0]:
@@ -124,6 +124,25 @@ def shows_times(view: str, of_speed: bool, sweep: Sweep, runs: Sequence[RunRow])
         return view in VIEWS[:3]
     asked = metric_asked(sweep, runs)
     return depends_on_time(st.query_params.get("number") or default_metric(metric_choices(runs, asked), "time", asked))
+
+
+def chart_of_answer(sweep: Sweep, runs: Sequence[RunRow], view: str, whole: bool) -> str:
+    """Return a link to the chart that a sweep's answer speaks of; empty if it is in view, or there is none."""
+    ready, (chart, words) = question(sweep), charted(sweep)
+    if ready and isinstance(ready.answer, TradeOff):
+        drawn = CompareView(
+            runs=tuple(run.id for run in newest_runs(sweep, runs)),
+            tab="scatter",
+            number=ready.answer.quality,
+            against=ready.answer.cost,
+            disturbed=whole,
+        )
+        return link("Chart of the quality against the cost", at(address(drawn)))
+    return (
+        link(words, f"{at('/sweep')}?sweep={sweep.id}&view={chart}{'&disturbed=true' * whole}")
+        if chart not in ("", view)
+        else ""
+    )
 
 
 def headline(

@@ -7,16 +7,15 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
-from engine.analysis.comparability import depends_on_time
 from engine.analysis.pipeline import BatchSpans, SplitCost, batches, stage_work, work_s
 from engine.analysis.result import ranked_or_telling, ranking_metric, reached_most
-from engine.analysis.run_values import field_in_words
+from engine.analysis.run_values import field_in_words, split
 from engine.analysis.scaling.answers import question
 from engine.analysis.scaling.scaling_data import axis_of, by_values
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group, grouped
-from engine.experiment import Baseline, Experiment, Reference, Scaling
-from engine.metrics import LAST_EPISODES, metric
+from engine.experiment import Baseline, Experiment, Reference, Scaling, TradeOff
+from engine.metrics import LAST_EPISODES, depends_on_time, metric
 from engine.registry import known_experiment
 from engine.store import Reader, Sweep
 from engine.store.records import Run, RunRow, is_complete
@@ -40,12 +39,14 @@ def is_for_learning(sweep: Sweep) -> bool:
 
 
 def metric_asked(sweep: Sweep, runs: Sequence[RunRow]) -> str:
-    """Return the metric that a sweep asks about: execution time if it is for timing or varies a count, unless its
-    ready-made question is another; else the result of its experiment, and of a lab's own
-    script the metric that ranks its runs, or tells most. A sweep over a count that is not for timing is
+    """Return the metric that a sweep asks about: the quality that its ready-made question weighs; execution time if it
+    is for timing or varies a count, unless its ready-made question is another; else the result of its experiment, and
+    of a lab's own script the metric that ranks its runs, or tells most. A sweep over a count that is not for timing is
     asked about its result where that has an answer, or where all its times are disturbed.
     """
     known, ready = experiment_of(sweep), question(sweep)
+    if ready and isinstance(ready.answer, TradeOff) and (asked := split(ready.answer.quality)):
+        return asked[0]
     is_for_timing = bool(sweep.timing or sweep.exclusive)
     timed = ready.is_timed if ready else is_for_timing or axis_of(sweep.fields)
     complete = [run for run in runs if is_complete(run)]

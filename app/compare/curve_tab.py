@@ -28,12 +28,12 @@ from app.links.compare import CompareView
 from app.report import Chart, page_capture
 from app.ui import components
 from app.ui.html import as_text
-from engine.analysis.comparability import depends_on_time, unreliable
+from engine.analysis.comparability import unreliable
 from engine.analysis.result import ranking_metric
 from engine.analysis.run_values import curves_among, metric_among, metric_names, setting_among
 from engine.analysis.scaling.targets import choices, time_text, to_goal, usual_target, way
 from engine.home import Home
-from engine.metrics import is_rate, metric
+from engine.metrics import depends_on_time, is_rate, metric
 from engine.registry import experiment_title, known_experiment
 from engine.store import Reader
 from engine.store.records import RunRow

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from engine.access.quotas import disturbed_above
-from engine.analysis.comparability import depends_on_time
 from engine.analysis.run_values import metric_among, setting_title, telling
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
 from engine.filter.tree import metric_quoted, metric_written, setting_quoted
-from engine.metrics import EPISODES, LAST_EPISODES, Metric, metric
+from engine.metrics import EPISODES, LAST_EPISODES, Metric, depends_on_time, metric
 from engine.registry import is_setting, known_experiment
 from engine.store import Reader
 from engine.store.records import RunRow

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.errors import counted
-from engine.metrics import metric
 from engine.registry import server_roles
 from engine.store import Surroundings
 from engine.store.records import Run, RunRow
@@ -16,13 +15,6 @@ from engine.store.sweeps.sweeps import SEED
 MOST_NAMED = 6
 OTHER_PROGRAMS = "other_programs"
 """The field of an environment that has the programs beside a run, each with its cores."""
-
-
-def depends_on_time(name: str) -> bool:
-    """Return whether the values of a metric depend on what else runs on the machine: times, rates, shares of idle
-    time.
-    """
-    return metric(name).is_rate or metric(name).unit in ("s", "ms") or name == "perf/bubble_share"
 
 
 def left_out(runs: Sequence[RunRow]) -> str:

@@ -7,11 +7,11 @@ from math import comb, sqrt
 from statistics import fmean
 from typing import Any, Literal
 
-from engine.analysis.comparability import block_of, depends_on_time
+from engine.analysis.comparability import block_of
 from engine.analysis.run_values import metric_among, number, other_task, split, telling
 from engine.data.catalogue import DATA_SETS
 from engine.data.stdlib import BYTES
-from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, WINDOW, Metric, Result, metric
+from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, WINDOW, Metric, Result, depends_on_time, metric
 from engine.registry import known_experiment
 from engine.store.records import ENDED, RunRow, is_complete
 
@@ -144,7 +144,7 @@ def best_so_far(groups: Mapping[str, Sequence[RunRow]]) -> str:
         for name in order
     ]
     more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-    return f"So far best by {_lower(known.label)}: {', '.join(named[:MOST_NAMED])}{more}."
+    return f"So far best by {lower_first(known.label)}: {', '.join(named[:MOST_NAMED])}{more}."
 
 
 def _of_complete(run: RunRow) -> Ranked | None:
@@ -212,18 +212,17 @@ def _ordered(
     order = sorted(means, key=means.__getitem__, reverse=better != "min")
     best, worst = order[0], order[-1]
     average = " on average" if sum(map(len, values.values())) > len(values) else ""
-    label = _lower(known.label)
+    label = lower_first(known.label)
     label = label if of in label.split() else f"{of} {label}"
     near, far = (metric_in_words(known, means[name]) for name in (best, worst))
     if near == far and len(means) > 1:
         return f"The {label} is the same for all: {near}{average}."
     if len(means) == 1:
-        return f"{_upper(label)}{average}: {near} ({best})."
+        return f"{upper_first(label)}{average}: {near} ({best})."
     pairs, second = comb(len(means), 2), order[1]
     if len(means) == 2:
-        return (
-            f"{_upper(label)}{average}: {near} ({best}), {far} ({worst}).{_unclear(values[best], values[worst], pairs)}"
-        )
+        unclear = _unclear(values[best], values[worst], pairs)
+        return f"{upper_first(label)}{average}: {near} ({best}), {far} ({worst}).{unclear}"
     equal = [name for name in order if metric_in_words(known, means[name]) == near]
     if len(equal) > 1:
         return f"{first} {label}{average}: {', '.join(equal[:-1])} and {equal[-1]}, {near}; {last}: {worst}, {far}."
@@ -269,11 +268,11 @@ def metric_in_words(known: Metric, value: float) -> str:
     return " ".join(filter(None, (text, unit)))
 
 
-def _upper(text: str) -> str:
+def upper_first(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _lower(text: str) -> str:
+def lower_first(text: str) -> str:
     """Return a label as it is within a sentence; abbreviations stay."""
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 

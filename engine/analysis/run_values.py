@@ -10,11 +10,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from engine.analysis.comparability import depends_on_time
 from engine.config_values import field_title, value_in_words
 from engine.filter.tree import metric_quoted, metric_written
 from engine.launch_options import HERE
-from engine.metrics import METRICS, Metric, MetricSetting, as_set, metric
+from engine.metrics import METRICS, Metric, MetricSetting, as_set, depends_on_time, metric
 from engine.registry import experiment_title, is_setting, known_experiment
 from engine.store import Sweep
 from engine.store.records import RunRow

@@ -25,6 +25,7 @@ SPLITS, SCALING, CONTEST, STALE = (
     ("batched_reinforce", "Batching against per call"),
     ("async_sgd", "Does staleness hurt?"),
 )
+RARELY = ("sync_sgd", "How rarely may trainers average?")
 Recorded = Mapping[str, Any]
 """Time, seconds of each rank by phase, cores, last points, and gradients by staleness."""
 
@@ -34,7 +35,7 @@ def launched(home: Home, key: tuple[str, str]) -> int:
     (name, _), ready = key, READY[key]
     known = experiment(name)
     grid = {field: read_values(known.config, field, text) for field, text in ready.over.items()}
-    settings = known.preset(ready.preset).settings
+    settings = {**known.preset(ready.preset).settings, **ready.changes}
     return launch_sweep(
         home, SweepLaunch(Launch(name, settings, "Ada", ready.preset), grid, 2, equal_work=ready.equal_work)
     )
@@ -252,6 +253,19 @@ def test_single_runs_get_no_verdict_on_accuracy_but_their_numbers_and_what_is_mi
         "step by 1 + staleness: a change of its accuracy may come from the smaller steps. One test image of 360 is "
         "0.28 points. Without a complete run yet: trainers 2, staleness_scaled; trainers 4, staleness_scaled."
     )
+
+
+def test_a_trade_off_needs_equal_work_and_leaves_no_run_out_for_its_time(home: Home) -> None:
+    def recorded(config: Mapping[str, Any]) -> Recorded:
+        exchanged = 20.0 if config["sync"] == "gradients" else 20.0 / config["average_every"]
+        loss = 0.1 if config["average_every"] < 200 or config["sync"] == "gradients" else 0.2
+        points = {"perf/exchanged": exchanged, "test/loss": loss, "test/accuracy": 95.0, "perf/disturbance": 50.0}
+        return {"time_s": 10.0, "points": points}
+
+    said = answered(home, RARELY, recorded)
+    assert said.startswith("How rarely may trainers average? No verdict on a tolerance of 5 %.")
+    assert "data exchanged 0.4 MB instead of 20 MB of gradients (0.02 times), test loss +0.000 %" in said
+    assert "A verdict needs 3 seeds of each value." in said
 
 
 def test_other_sweeps_have_no_question(home: Home) -> None:

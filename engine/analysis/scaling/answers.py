@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from engine.analysis.result import metric_in_words, not_learned, reached_most
-from engine.analysis.run_values import lower_title, measured
-from engine.analysis.scaling.scaling_data import by_values, count_in_words, study
+from engine.analysis.run_values import lower_title, measured, split
+from engine.analysis.scaling.scaling_data import NoAnswer, by_values, count_in_words, study
 from engine.analysis.scaling.speedup import REFERENCE, in_words, is_unclear, why_no_fit
 from engine.analysis.scaling.speedup import sizes as sizes_of
 from engine.analysis.scaling.staleness import HISTOGRAM, NoPrice, Price, price, rounded, sizes, stale_runs
@@ -25,10 +25,12 @@ from engine.analysis.scaling.time_difference import (
     ratio,
     time_spent,
 )
+from engine.analysis.scaling.trade_off import weigh
 from engine.analysis.statistics.intervals import Interval
+from engine.analysis.total_work import unequal_work_of
 from engine.config_values import value_in_words
 from engine.data.catalogue import DATA_SETS
-from engine.experiment import Answer, ReadySweep
+from engine.experiment import ReadySweep, TradeOff
 from engine.metrics import metric, unit_of_difference
 from engine.registry import known_experiment
 from engine.store import Reader, Sweep
@@ -46,14 +48,6 @@ COARSE = 0.1
 """Percentage points that one test sample counts, from which on the answer names it."""
 
 
-class NoAnswer(Exception):
-    """Why a sweep does not answer its question, in words after a colon; `needs` complete runs more at least."""
-
-    def __init__(self, why: str, needs: int = 1) -> None:
-        super().__init__(why)
-        self.needs = needs
-
-
 def question(sweep: Sweep) -> ReadySweep | None:
     """Return the ready-made sweep whose settings a sweep varies, with any values; None without one."""
     known = known_experiment(sweep.experiment)
@@ -66,7 +60,7 @@ def charted(sweep: Sweep) -> tuple[str, str]:
     Results.
     """
     ready = question(sweep)
-    return _CHARTS.get(ready.answer, ("", "")) if ready else ("", "")
+    return _CHARTS.get(ready.answer, ("", "")) if ready and isinstance(ready.answer, str) else ("", "")
 
 
 def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool = False) -> str:
@@ -87,7 +81,8 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
             has = "has" if len(groups) == 1 else "have"
             why = f"{len(groups)} of {len(wanted)} combinations {has} a complete{undisturbed} run"
             raise NoAnswer(why, needs=2 - len(groups))
-        said = _ANSWERS[ready.answer](ready, sweep, counted, reader)
+        about = _trade_off if isinstance(ready.answer, TradeOff) else _ANSWERS[ready.answer]
+        said = about(ready, sweep, counted, reader)
     except NoAnswer as why:
         left = sum(run.status not in ENDED for run in runs) + len(missing(sweep, runs))
         if goes_on and why.needs <= left:
@@ -249,8 +244,24 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
         said += f" A verdict needs {LEAST_SEEDS} seeds of each value: {lacking} more runs."
     if hurts:
         said += " Staleness grows with the trainers, so this is an association."
-    said += "".join(f" {words}" for value, words in ready.effects.items() if any(value in line for line in by_line))
-    return said + _resolution(result.name, learned)
+    return said + _effects(ready, sweep, learned) + _resolution(result.name, learned)
+
+
+def _trade_off(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> str:
+    """Return which values cost least at the same quality."""
+    assert isinstance(ready.answer, TradeOff)
+    if ready.is_timed:
+        _times(sweep, runs, reader)
+    if unequal_work_of(by_values(sweep.fields, runs), reader):
+        raise NoAnswer("the runs did unequal work")
+    said = f"{ready.question} {weigh(ready.answer, sweep.fields, runs)}"
+    return said + _effects(ready, sweep, runs) + _resolution((split(ready.answer.quality) or ("",))[0], runs)
+
+
+def _effects(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow]) -> str:
+    """Return what else the values of some runs change, as sentences after another."""
+    held = {run.config.get(name) for name in sweep.fields for run in runs}
+    return "".join(f" {words}" for value, words in ready.effects.items() if value in held)
 
 
 def _why(found: NoPrice, sweep: Sweep) -> str:
@@ -269,11 +280,11 @@ def _resolution(name: str, runs: Sequence[RunRow]) -> str:
     return f" One test image of {max(tested)} is {step:.2f} points."
 
 
-_CHARTS: Mapping[Answer, tuple[str, str]] = {
+_CHARTS: Mapping[str, tuple[str, str]] = {
     "staleness": ("Staleness", "Chart of the result by mean staleness"),
     "scaling": ("Scaling", "Chart of the work per second by count"),
 }
-_ANSWERS: Mapping[Answer, Callable[[ReadySweep, Sweep, Sequence[RunRow], Reader], str]] = {
+_ANSWERS: Mapping[str, Callable[[ReadySweep, Sweep, Sequence[RunRow], Reader], str]] = {
     "sweet spot": _sweet_spot,
     "scaling": _scaling,
     "contest": _contest,

@@ -24,6 +24,14 @@ APART = frozenset({SEED, "checkpoint_every_s", "render_every_s", "timeout_s"})
 """Settings that may differ between runs with comparable timings."""
 
 
+class NoAnswer(Exception):
+    """Why a sweep does not answer its question, in words after a colon; `needs` complete runs more at least."""
+
+    def __init__(self, why: str, needs: int = 1) -> None:
+        super().__init__(why)
+        self.needs = needs
+
+
 @dataclass(frozen=True)
 class TimedRun:
     """One finished run: its count and line, and its timing."""

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from engine.config import Rule, RuleBroken, Rules, interval, setting
 from engine.data.catalogue import ModelName, SamplesName, data_set
 from engine.duel.budget import bytes_exchanged, steps_of_parts
-from engine.experiment import Clock, Contender, Experiment, Flow, Pace, Preset, Ready
+from engine.experiment import Clock, Contender, Experiment, Flow, Pace, Preset, Ready, ReadySweep, TradeOff
 from engine.training.settings import DIGITS, MODEL, SAMPLES, TrainingConfig, as_published, fits_the_data, fits_the_model
 
 STEPS_TOGETHER = ("gradients", "ddp")
@@ -207,6 +207,16 @@ EXPERIMENT = Experiment(
             _PUBLISHED | {"partition": "dirichlet", "alpha": 0.3, "evaluate_every": 1},
         ),
     },
+    ready_sweeps=(
+        ReadySweep(
+            "How rarely may trainers average?",
+            "quick",
+            {"sync": "gradients, weights, diloco", "average_every": "10, 50, 200"},
+            TradeOff("perf/exchanged.last", "test/loss.last", 5, is_relative=True, baseline={"sync": "gradients"}),
+            changes={"rounds": 8, "average_every": 50, "optimizer": "adamw", "learning_rate": 0.001}
+            | {"schedule": "constant", "evaluate_every": 0},
+        ),
+    ),
     pattern="average",
     flows=(
         Flow("own part", "each trainer", "mini-batches"),
