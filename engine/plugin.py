@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from engine.data.sets import ImageSet, load
     from engine.data.tensors import Batches, keep_freed_memory, shared, usable
     from engine.runtime.rank.rank import Checkpoints, Rank, load_checkpoint
-    from engine.runtime.transport.allreduce import Collective
+    from engine.runtime.transport.allreduce import AveragingGroup, Collective
     from engine.runtime.worker.ranks import Ranks
     from engine.training.step_log import StepLog
 
@@ -48,7 +48,7 @@ _WITH_TORCH = {
     "engine.data.sets": ("ImageSet", "load"),
     "engine.data.tensors": ("Batches", "keep_freed_memory", "shared", "usable"),
     "engine.runtime.rank.rank": ("Checkpoints", "Rank", "load_checkpoint"),
-    "engine.runtime.transport.allreduce": ("Collective",),
+    "engine.runtime.transport.allreduce": ("AveragingGroup", "Collective"),
     "engine.runtime.worker.ranks": ("Ranks",),
     "engine.training.step_log": ("StepLog",),
 }
@@ -64,6 +64,7 @@ __all__ = [
     "ORDER",
     "SAMPLES",
     "WEIGHTS",
+    "AveragingGroup",
     "Batches",
     "Checkpoints",
     "Clock",

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
@@ -16,7 +16,7 @@ from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches, keep_freed_memory, shared, usable
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.runtime.rank.rank import Checkpoints, load_checkpoint
-from engine.runtime.transport.allreduce import AveragingGroup, Collective, gone_round, torch_group
+from engine.runtime.transport.allreduce import AveragingGroup, Collective, gone_round
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import ORDER, PARTITION, WEIGHTS, seed_of
 from engine.training.flat_net import FlatNet, flat_state
@@ -131,22 +131,22 @@ class SharedInputs:
     buffers: CheckpointBuffers
     first_state: Tensor
     """The initial weights (and statistics) of all."""
-    gpu_each: bool
 
     @classmethod
     def create(cls, config: SyncSgdConfig, devices: Sequence[str]) -> "SharedInputs":
         """Load the data and make what trainers share; `devices` names one device per trainer."""
-        found = [usable(config.device, device) for device in devices]
+        for device in devices:
+            usable(config.device, device)
         net = model_net(config.model, seed_of(config.seed, WEIGHTS))
+        transport = "torch" if config.sync == "ddp" else config.transport
         first_state, parameters = flat_state(net), sum(parameter.numel() for parameter in net.parameters())
         return cls(
             config,
             load(config.dataset),
-            Collective.create(config.transport, len(first_state), config.roles, config.timeout_s),
+            Collective.create(transport, len(first_state), config.roles, config.timeout_s),
             StepLog.shared_counters(config.trainers),
             CheckpointBuffers.create(config, len(first_state), parameters),
             first_state,
-            gpu_each=found[0].type == "cuda" and len(set(found)) == len(found),
         )
 
 
@@ -192,13 +192,9 @@ class SyncTrainer:
     @classmethod
     @contextmanager
     def joined(cls, rank: Rank, inputs: SharedInputs) -> Iterator["SyncTrainer"]:
-        """Make one trainer, a member of all groups that its averaging method needs, for the block."""
+        """Make one trainer, a member of the group that averages, for the block."""
         keep_freed_memory()
-        config = inputs.config
-        with ExitStack() as groups:
-            circle = groups.enter_context(inputs.collective.join(rank))
-            if config.sync == "ddp":
-                groups.enter_context(torch_group(rank, "nccl" if inputs.gpu_each else "gloo", config.timeout_s))
+        with inputs.collective.join(rank) as circle:
             yield cls(rank, inputs, circle)
 
     def learning_rate(self, number: int, step: int, steps: int) -> float:

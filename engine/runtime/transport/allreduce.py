@@ -5,13 +5,19 @@ The worker makes a `Collective` and passes it to all ranks. In each of them:
     with collective.join(rank) as circle:
         waited_s = circle.average(vector, "round 7")    # vector [size] is now the mean over all ranks
 
-`over_gloo` implements it on gloo, `over_server` on RPC and shared memory.
+`over_gloo` implements it on gloo, `over_server` on RPC and shared memory. With transport "torch" the ranks are also
+torch.distributed's default group for the block, as DistributedDataParallel, FSDP and device meshes require:
+
+    with collective.join(rank) as circle:
+        mesh = init_device_mesh(rank.device.type, (rank.world,))
+        with circle.meeting("step 7", "all-gather"):    # names the ranks that don't arrive, for the trace and in errors
+            distributed.all_gather_single(…)
 """
 
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -35,6 +41,7 @@ Average = Callable[[Tensor], float | None]
 without the attendance table, as on several nodes, whose clocks differ; raises PeerLost or RuntimeError if that fails or
 times out.
 """
+Transport = Literal["gloo", "rpc", "shared_memory", "torch"]
 COUNT, PID, STAMPS = 0, 1, 2
 """Columns of the attendance table: barriers reached, process id, then the arrival time (ns) at the last even and the
 last odd one.
@@ -45,9 +52,9 @@ last odd one.
 class Collective:
     """All ranks of a run as a group that averages; passed to them as an argument of `Ranks.run`."""
 
-    transport: Literal["gloo", "rpc", "shared_memory"]
+    transport: Transport
     size: int
-    """Size of one vector."""
+    """Size of one vector; 0 if the group averages none."""
     roles: tuple[str, ...]
     timeout_s: float
     attendance: Tensor
@@ -55,13 +62,11 @@ class Collective:
     exchange: Exchange | None
 
     @classmethod
-    def create(
-        cls, transport: Literal["gloo", "rpc", "shared_memory"], size: int, roles: tuple[str, ...], timeout_s: float
-    ) -> "Collective":
+    def create(cls, transport: Transport, size: int, roles: tuple[str, ...], timeout_s: float) -> "Collective":
         """Return a group to pass to ranks; raises DataError if shared memory is too small for its vectors."""
         attendance = torch.zeros(len(roles), 4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         exchange = None
-        if transport != "gloo":
+        if transport in ("rpc", "shared_memory"):
             clients = tuple(range(len(roles)))
             exchange = Exchange.create(
                 transport, size, server=0, server_role=roles[0], clients=clients, patience_s=timeout_s
@@ -74,7 +79,7 @@ class Collective:
         timeout.
         """
         rank.barrier("here")
-        averaging = over_gloo if self.transport == "gloo" else over_server
+        averaging = {"gloo": over_gloo, "torch": over_torch}.get(self.transport, over_server)
         with averaging(self, rank) as average:
             yield AveragingGroup(self, rank.index, average, rank.recorder, is_spread=rank.meeting_point is not None)
 
@@ -108,7 +113,7 @@ class AveragingGroup:
                 f"{self._collective.roles[self._index]} got {vector.numel()} of {str(vector.dtype)[6:]} in {what}."
             )
         with self.meeting(what):
-            if vector.device.type == "cpu":
+            if vector.device.type == "cpu" or self._collective.transport == "torch":
                 self._waited_s = self._average(vector)
             else:
                 self._staged = vector.cpu()
@@ -117,21 +122,21 @@ class AveragingGroup:
         return self.waited_s()
 
     @contextmanager
-    def meeting(self, what: str) -> Iterator[None]:
+    def meeting(self, what: str, operation: str = "average") -> Iterator[None]:
         """Record the arrival; if the block, a joint operation of all ranks, fails, name the ranks that did not reach
-        `what`.
+        `operation` of `what`. Every rank must make the same calls in the same order.
         """
         self._count += 1
         began = time.monotonic_ns()
         self._attendance[self._index, STAMPS + self._count % 2] = began
         self._attendance[self._index, COUNT] = self._count
         try:
-            with self._record.operation("collective", "average", peer=EVERYBODY, number=self._count):
+            with self._record.operation("collective", operation, peer=EVERYBODY, number=self._count):
                 yield
         except (torch.OutOfMemoryError, torch.AcceleratorError):  # of this rank's own GPU
             raise
         except (PeerLost, RuntimeError) as error:
-            raise self._blame(what, (time.monotonic_ns() - began) / 1e9, error) from error
+            raise self._blame(f"{operation} of {what}", (time.monotonic_ns() - began) / 1e9, error) from error
 
     def waited_s(self) -> float:
         """Return the seconds between this rank's arrival and the last one's at the latest barrier."""
@@ -152,7 +157,7 @@ class AveragingGroup:
 
     def _blame(self, what: str, after_s: float, error: Exception) -> RunFailed:
         if after_s < 0.9 * self._collective.timeout_s:
-            return PeerLost(f"The average of {what} failed: {str(error).splitlines()[0]}")
+            return PeerLost(f"The {what} failed: {str(error).splitlines()[0]}")
         limit = f"within {self._collective.timeout_s:g} s"
         missing = [
             role for role, row in zip(self._collective.roles, self._attendance, strict=True) if row[COUNT] < self._count
@@ -164,16 +169,11 @@ class AveragingGroup:
         ]
         if missing:
             why = " It is stopped." if set(missing) <= set(stopped) else " If it is only slow, raise timeout_s."
-            return RunFailed(
-                f"{' and '.join(missing)} did not reach the average of {what} {limit}, while others waited.{why}"
-            )
+            return RunFailed(f"{' and '.join(missing)} did not reach the {what} {limit}, while others waited.{why}")
         if stopped:
-            return RunFailed(
-                f"{' and '.join(stopped)} did not continue in the average of {what} {limit}: it is stopped."
-            )
+            return RunFailed(f"{' and '.join(stopped)} did not continue in the {what} {limit}: it is stopped.")
         return RunFailed(
-            f"The average of {what} was not completed {limit}, although all ranks had reached it: "
-            f"{str(error).splitlines()[0]}"
+            f"The {what} was not completed {limit}, although all ranks had reached it: {str(error).splitlines()[0]}"
         )
 
 
@@ -210,6 +210,24 @@ def torch_group(rank: Rank, backend: Literal["gloo", "nccl"], timeout_s: float) 
     )
     yield
     distributed.destroy_process_group()  # after a failure the process exits at once: leaving would wait for the others
+
+
+@contextmanager
+def over_torch(collective: Collective, rank: Rank) -> Iterator[Average]:
+    """Yield the function that averages a vector over torch's default group of all ranks, for the block."""
+
+    def average(vector: Tensor) -> None:
+        distributed.all_reduce(vector)
+        vector.div_(rank.world)
+        rank.recorder.exchanged(gone_round(vector.nbytes, rank.world))
+
+    with torch_group(rank, backend_of(rank.context.devices), collective.timeout_s):
+        yield average
+
+
+def backend_of(devices: Sequence[str]) -> Literal["gloo", "nccl"]:
+    """Return the backend of ranks on these devices: NCCL if each has a GPU of its own, which it requires."""
+    return "nccl" if devices[0].startswith("cuda") and len(set(devices)) == len(devices) else "gloo"
 
 
 # ---- The mean over gloo: a ring all-reduce without a server --------------------------------------------------------

@@ -465,14 +465,6 @@ def test_a_run_of_a_gpu_goes_on_without_one_from_a_new_stream_of_dropout(tmp_pat
 
 
 @pytest.mark.ranks
-def test_trainers_with_a_gpu_each_use_nccl_and_others_gloo(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync_trainer, "usable", lambda asked, given: torch.device(given))
-    config = SyncSgdConfig.check(SHORT | {"trainers": 2, "sync": "ddp"})
-    for devices, each in ((("cuda:0", "cuda:1"), True), (("cuda:0", "cuda:0"), False), (("cpu", "cpu"), False)):
-        assert sync_trainer.SharedInputs.create(config, devices).gpu_each == each
-
-
-@pytest.mark.ranks
 @pytest.mark.usefixtures("sober")
 @pytest.mark.parametrize(
     "changes",

@@ -2,22 +2,20 @@
 
 import re
 from pathlib import Path
-from typing import Literal
 
 import pytest
 import torch
 
 from engine.errors import RankFailed
 from engine.runtime.rank import fork_server
-from engine.runtime.transport.allreduce import Collective
+from engine.runtime.transport.allreduce import Collective, Transport, backend_of
 from engine.runtime.worker.ranks import Ranks
 from tests import allreduce_functions as functions
 from tests.doubles import LocalRanks, MemorySink, process_ranks
 from tests.rank_functions import in_each_case
 
 pytestmark = pytest.mark.processes
-Transport = Literal["rpc", "gloo", "shared_memory"]
-TRANSPORTS: tuple[Transport, ...] = ("rpc", "gloo", "shared_memory")
+TRANSPORTS: tuple[Transport, ...] = ("rpc", "gloo", "shared_memory", "torch")
 ROLES = ("trainer1", "trainer2", "trainer3")
 SIZE, TURNS = 1000, 20
 
@@ -50,10 +48,19 @@ def test_torchs_own_group_meets_in_a_folder_of_any_name_and_leaves_no_file(tmp_p
     assert list(tmp_path.iterdir()) == [folder] and list(folder.iterdir()) == [folder / "logs"]
 
 
+def test_ranks_with_a_gpu_each_use_nccl_and_others_gloo() -> None:
+    for devices, backend in (
+        (("cuda:0", "cuda:1"), "nccl"),
+        (("cuda:0", "cuda:0"), "gloo"),
+        (("cpu", "cpu"), "gloo"),
+    ):
+        assert backend_of(devices) == backend
+
+
 def test_all_get_the_same_mean_and_the_last_to_come_waits_for_nobody(team: Ranks) -> None:
     every_result, every_wait = (
-        torch.zeros(3, TURNS, 3, SIZE).share_memory_(),
-        torch.full((3, TURNS, 3), -1.0).share_memory_(),
+        torch.zeros(4, TURNS, 3, SIZE).share_memory_(),
+        torch.full((4, TURNS, 3), -1.0).share_memory_(),
     )
     cases = [
         (collective_of(transport), every_result[place], every_wait[place]) for place, transport in enumerate(TRANSPORTS)
@@ -63,7 +70,7 @@ def test_all_get_the_same_mean_and_the_last_to_come_waits_for_nobody(team: Ranks
         for turn in range(TURNS):
             mean = in_order(turn, 3)
             assert torch.allclose(results[turn, 0], mean, rtol=1e-6, atol=1e-5), transport
-            assert transport == "gloo" or torch.equal(results[turn, 0], mean), (
+            assert transport in ("gloo", "torch") or torch.equal(results[turn, 0], mean), (
                 f"{transport}: the star adds in the ranks' order"
             )
             assert torch.equal(results[turn], results[turn, :1].expand(3, SIZE)), transport
