@@ -45,7 +45,7 @@ class CommandRule:
     others: Role
     """Minimum role for things of others."""
     words: str
-    """The action, as it follows 'may'."""
+    """The action, as it follows 'can'."""
 
 
 def _for(own: Role, words: str, others: Role = "admin") -> CommandRule:
@@ -162,24 +162,22 @@ class PersonStanding:
         if self.role is None:
             who = self.name or "A user without a name"
             return (
-                f"{who} has no active account in this lab and may not {rule.words}. Ask an admin, or give the name of "
+                f"{who} has no active account in this lab and can't {rule.words}. Ask an admin, or give the name of "
                 "your account to the command with --owner."
             )
         other = next((owner for owner in owners if owner != self.name), None)
         if other is not None and ROLES.index(self.role) >= ROLES.index(rule.own):
             whose = f"{what} is {other}'s" if what else f"This is {other}'s"
-            return f"{whose}; a {self.role} may {rule.words} only for their own. Ask {other} or an admin."
-        needed = rule.own if other is None else rule.others
-        article = "an" if self.role[0] in "aeiou" else "a"
+            return f"{whose}; {self.role}s can {rule.words} only of their own. Ask {other} or an admin."
         if command in PERMISSIONS and self.role == "member":
             return (
-                f"{self.name} may not {rule.words}. An admin of this lab can grant it, on the page People or by: "
-                f"{allowing(self.name, command)}"
+                f"Only admins, and members with this permission, can {rule.words}. An admin of this lab can grant it "
+                f"to {self.name}, on the page People or by: {allowing(self.name, command)}"
             )
-        return (
-            f"{self.name} is {article} {self.role} and may not {rule.words}: that requires the role {needed}. "
-            "Ask an admin of this lab."
-        )
+        needed = rule.own if other is None else rule.others
+        enough = " and ".join(f"{role}s" for role in ROLES[ROLES.index(needed) :])
+        article = "an" if self.role[0] in "aeiou" else "a"
+        return f"Only {enough} can {rule.words}; {self.name} is {article} {self.role}. Ask an admin of this lab."
 
 
 def allowing(name: str, permission: str) -> str:
@@ -222,7 +220,7 @@ class Ability:
 
     command: str
     words: str
-    """The action, as it follows 'may'."""
+    """The action, as it follows 'can'."""
     reach: dict[Role, Reach]
 
 

@@ -14,7 +14,9 @@ from engine.sweep.extend import extend_sweep
 from engine.sweep.launch import launch_sweep
 
 COMMAND = read_command("python train.py --lr 0.1")
-GRANT = r"Mo may not run commands.* python -m engine users allow Mo 'run commands'"
+GRANT = (
+    r"Only admins, and members with this permission, can run commands.* python -m engine users allow Mo 'run commands'"
+)
 
 
 def asked(owner: str) -> Launch:
@@ -34,9 +36,9 @@ def test_a_member_runs_commands_only_while_an_admin_has_granted_it(home: Home, s
     with pytest.raises(Forbidden, match=GRANT):
         launch(home, asked("Mo"))
     refused = store.read.audit.entries(limit=1)[0]
-    assert (refused.who, refused.command) == ("Mo", "launch") and "may not run commands" in refused.refused
+    assert (refused.who, refused.command) == ("Mo", "launch") and "can run commands" in refused.refused
     assert "command=python train.py --lr 0.1" in refused.detail
-    with pytest.raises(Forbidden, match="Mo is a member and may not grant"):
+    with pytest.raises(Forbidden, match="Only admins can grant"):
         store.people.allow("Mo", "run commands", by="Mo")
     assert store.people.allow("mo", "run commands", by="Ada").granted == ("run commands",)
     run_id = launch(home, asked("Mo"))

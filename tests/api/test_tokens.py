@@ -59,7 +59,7 @@ def test_a_browser_reads_alone_and_a_launch_token_gives_what_its_person_may(lab:
     answer = mo.post("/runs", {"experiment": "hogwild"})
     assert (answer.status_code, answer.json()["error"]) == (
         403,
-        "mo is a viewer and may not launch runs: that requires the role member. Ask an admin of this lab.",
+        "Only members and admins can launch runs; mo is a viewer. Ask an admin of this lab.",
     )
     with Reader.open(lab.home) as reader:
         assert [(entry.command, bool(entry.refused)) for entry in reader.audit.entries(who="mo")] == [

@@ -252,14 +252,14 @@ def test_a_recipe_is_saved_with_the_forms_values_chosen_again_and_hidden(
 def test_without_the_permission_nothing_of_a_script_is_read_and_the_reason_is_there(
     project: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(current_user, "why_no_commands", lambda: "mo may not run commands. Ask an admin.")
+    monkeypatch.setattr(current_user, "why_no_commands", lambda: "Only admins can run commands. Ask an admin.")
     test = paste("python train.py --lr 0.1", project)
     words = all_words(test)
-    assert "mo may not run commands. Ask an admin." in words
+    assert "Only admins can run commands. Ask an admin." in words
     assert "1 setting, read from the command alone" in words
     assert "torch" not in " ".join(test.selectbox(key=pasted_command.PYTHON).options)
     assert test.button(key="launch").disabled
-    assert "mo may not run commands" in test.button(key="launch").help.replace("\\", "")
+    assert "Only admins can run commands" in test.button(key="launch").help.replace("\\", "")
 
 
 def test_the_ranking_metric_of_a_script_holds_for_its_runs_and_its_later_commands(home: Home) -> None:

@@ -149,7 +149,7 @@ def test_runs_of_several_people_are_marked_by_who_may_for_all(
     assert (
         test.button(key="mark.star")
         .help.replace("\\", "")
-        .startswith("One of these 2 runs is mia's; a member may star a run only")
+        .startswith("One of these 2 runs is mia's; members can star a run only")
     )
     assert marks(mine)[1]["Pin as baseline"]
     store.annotations.pin(others, by="mia")
@@ -174,6 +174,6 @@ def test_what_slips_through_is_a_sentence_and_a_sign_out_ends_the_next_script_ru
     monkeypatch.setattr("app.ui.current_user.why_not", lambda *_: None)
     next(button for button in test.button if button.label == "Hold").click().run()
     assert not test.exception
-    assert "mo is a viewer and may not put a run on hold: that requires the role member." in said(test)
+    assert "Only members and admins can put a run on hold; mo is a viewer." in said(test)
     assert reader.runs.one(roles.queued["mo"]).held_by is None
     assert reader.audit.entries(refused=True)[0].command == "hold"

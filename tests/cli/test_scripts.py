@@ -144,9 +144,9 @@ def test_a_recipe_has_a_name_that_no_experiment_has_and_is_its_makers(folder: Pa
     parallab("users", "add", "ada", "--role", "admin", "--no-password", "--email", "ada@lab.org")
     parallab("users", "add", "mo", "--role", "member", "--no-password", "--email", "mo@lab.org")
     refused = parallab("recipes", "save", "new", "--owner", "mo", "--", "python", "train.py")
-    assert refused.returncode == 2 and "mo may not run commands" in refused.stderr
+    assert refused.returncode == 2 and "can grant it to mo" in refused.stderr
     assert parallab("users", "allow", "mo", "run commands").returncode == 0
     assert parallab("recipes", "save", "new", "--owner", "mo", "--", "python", "train.py").returncode == 0
     stolen = parallab("recipes", "save", "mine", "--owner", "mo", "--", "python", "other.py")
-    assert "a member may save a recipe only for their own" in stolen.stderr
+    assert "members can save a recipe only of their own" in stolen.stderr
     assert "mo" in parallab("users", "list").stdout and "run commands" in parallab("users", "list").stdout

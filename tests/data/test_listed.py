@@ -178,7 +178,7 @@ def test_only_an_admin_extends_the_catalogue(home: Home, lay: Lay) -> None:
         ):
             with pytest.raises(
                 Forbidden,
-                match="mo is a member and may not extend the catalogue of environments and data sets",
+                match="Only admins can extend the catalogue of environments and data sets",
             ):
                 act()
         assert not home.catalogue.exists()
