@@ -43,8 +43,8 @@ def _open() -> None:
 def ask_import() -> None:
     """Ask for a file and import its runs."""
     st.write(
-        "A bundle from another lab, a TensorBoard event file, or a zip of event files or of MLflow's `mlruns`. All "
-        "runs are imported or none; each records its source."
+        "A bundle from another lab, a TensorBoard event file, MLflow's `mlflow.db`, or a zip of event files or of its "
+        "folder `mlruns`. All runs are imported or none; each records its source."
     )
     st.caption(as_text(_whose()))
     file = st.file_uploader(

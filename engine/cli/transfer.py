@@ -193,8 +193,8 @@ def import_command(
         "Time limit of the import.", metavar="SECONDS", type=NumberRange(1, 86_400), default=300.0
     ),
 ) -> None:
-    """Import the runs of a bundle (export --out runs.zip), of TensorBoard event files, or of MLflow's folder mlruns;
-    all or none.
+    """Import the runs of a bundle (export --out runs.zip), of TensorBoard event files, or of MLflow's folder mlruns or
+    its database mlflow.db; all or none.
 
     FILE may be a folder, or a zip of one. Each run records its origin. Runs that are already here are skipped. Runs of
     a bundle bring their sweeps. From TensorBoard and MLflow come scalars, parameters, tags and notes, as runs of the

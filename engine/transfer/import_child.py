@@ -11,7 +11,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,9 @@ from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.access.quotas import over_disk
 from engine.store.imports.external_import import ExternalRun, take_in
+from engine.store.imports.mlflow_database import MlflowDatabase, opened_database
 from engine.system.processes import die_with_parent
-from engine.transfer.archives import DamagedMember, Members, members, shown, without_damaged
+from engine.transfer.archives import DamagedMember, Folder, Members, members, shown, without_damaged
 from engine.transfer.bundles.bundle import ImportResult, import_bundle
 from engine.transfer.bundles.rows import NAME
 from engine.transfer.readers.mlflow import read_mlflow, run_folders
@@ -80,9 +81,11 @@ def _limit(memory_bytes: int, time_s: float) -> None:
 
 # ------------------------------------------------------------------------------------------------------------------
 # Import a file or folder of runs of any supported format: a bundle, TensorBoard's event files, MLflow's folder of
-# runs.
+# runs and its database.
 
 MOST_RUNS = 10_000
+DATABASES = (".db", ".sqlite", ".sqlite3")
+"""How the names of MLflow's databases end."""
 
 
 def import_path(store: Store, path: Path, *, by: str, name: str = "") -> ImportResult:
@@ -95,32 +98,43 @@ def import_path(store: Store, path: Path, *, by: str, name: str = "") -> ImportR
 
     permit_bytes(0)
     called = (name or path.resolve().name)[:200]
-    with members(path) as source:
+    with members(path) as source, ExitStack() as opened:
         if NAME in source.names:
             return import_bundle(store, source, file=called, by=by, permit_bytes=permit_bytes)
+        databases = _databases(source, opened)
         try:
-            runs, notes = _recorded(source, called)
+            runs, notes = _recorded(source, called, databases)
         except DamagedMember:
             source = without_damaged(source)
             if not run_folders(source.names) and not event_files(source.names):
                 raise
-            runs, notes = _recorded(source, called)
+            runs, notes = _recorded(source, called, databases)
         notes = [*source.notes, *notes]
     return _taken(store, runs, notes, file=called, by=by, permit_bytes=permit_bytes)
 
 
-def _recorded(source: Members, called: str) -> tuple[list[ExternalRun], list[str]]:
+def _databases(source: Members, opened: ExitStack) -> list[MlflowDatabase]:
+    """Open the databases of MLflow among the files of a folder; `opened` closes them."""
+    if not isinstance(source, Folder):
+        return []
+    paths = [source.path / place for name, place in source.files.items() if name.lower().endswith(DATABASES)]
+    return [found for path in paths if (found := opened.enter_context(opened_database(path)))]
+
+
+def _recorded(source: Members, called: str, databases: Sequence[MlflowDatabase]) -> tuple[list[ExternalRun], list[str]]:
     """Return the runs recorded by another program, and notes on skipped contents."""
-    if folders := run_folders(source.names):
-        _bound(len(folders))
-        return read_mlflow(source, folders)
+    held = [(each, folders) for each in (source, *databases) if (folders := run_folders(each.names))]
+    if held:
+        _bound(sum(len(folders) for _, folders in held))
+        read = [read_mlflow(each, folders) for each, folders in held]
+        return [run for runs, _ in read for run in runs], [note for _, notes in read for note in notes]
     if files := event_files(source.names):
         _bound(len(files))
         return read_tensorboard(source, files, top=called)
     raise ImportRefused(
         f"{called} has nothing to import. Supported: a bundle of this program (a zip with {NAME}), "
         "TensorBoard event files (with 'tfevents' in their names; a folder or zip for several runs), and "
-        "MLflow's folder mlruns, also as a zip."
+        "MLflow's folder mlruns, also as a zip, and its database mlflow.db, not in a zip."
     )
 
 

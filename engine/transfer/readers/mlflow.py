@@ -1,4 +1,5 @@
-"""Reader for MLflow's folder of runs (mlruns/): each run is a folder with meta.yaml, metrics/, params/ and tags/.
+"""Reader for MLflow's folder of runs (mlruns/): each run is a folder with meta.yaml, metrics/, params/ and tags/. Its
+database has the same members (engine/store/imports/mlflow_database.py).
 
 Source: the file store of MLflow.
 """

@@ -1,8 +1,11 @@
 """What TensorBoard and MLflow recorded comes in as finished runs, and what is broken of it not at all."""
 
 import shutil
+import sqlite3
 import struct
 import zipfile
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -332,8 +335,41 @@ def mlruns(top: Path, *, experiment: str = "baselines", status: str = "3") -> Pa
     return top / "mlruns"
 
 
-def test_a_run_of_mlflow_keeps_its_names_numbers_and_words(ours: Store, tmp_path: Path) -> None:
-    (run_id,) = import_path(ours, mlruns(tmp_path), by="Lin").ids
+def mlflow_database(top: Path) -> Path:
+    """Write MLflow's database with the same run."""
+    run = "0a1b2c"
+    with closing(sqlite3.connect(top / "mlflow.db")) as found, found:
+        found.executescript(
+            """CREATE TABLE experiments (experiment_id INTEGER PRIMARY KEY, name TEXT, lifecycle_stage TEXT);
+            CREATE TABLE experiment_tags (key TEXT, value TEXT, experiment_id INTEGER);
+            CREATE TABLE runs (run_uuid TEXT PRIMARY KEY, name TEXT, user_id TEXT, status TEXT, start_time BIGINT,
+                end_time BIGINT, lifecycle_stage TEXT, experiment_id INTEGER);
+            CREATE TABLE metrics (key TEXT, value FLOAT, timestamp BIGINT, run_uuid TEXT, step BIGINT, is_nan BOOLEAN);
+            CREATE TABLE params (key TEXT, value TEXT, run_uuid TEXT);
+            CREATE TABLE tags (key TEXT, value TEXT, run_uuid TEXT);
+            INSERT INTO experiments VALUES (42, 'baselines', 'active');
+            INSERT INTO experiment_tags VALUES ('mlflow.note.content', 'about all', 42);"""
+        )
+        at = 1_700_000_000_000
+        lived = ("FINISHED", at, at + 60_000)
+        found.execute("INSERT INTO runs VALUES (?, ?, 'ada', ?, ?, ?, 'active', 42)", (run, "it's a run", *lived))
+        found.execute("INSERT INTO runs VALUES ('dd', 'gone', 'ada', 'FINISHED', 1, 2, 'deleted', 42)")
+        metrics = [("train/loss", 2.5, 1, 0, 0), ("train/loss", 0.0, 2, 1, 1), ("train/loss", 0.5, 3, 2, 0)]
+        for key, value, after_s, step, is_nan in [*metrics, ("test/accuracy", 97.5, 3, 0, 0)]:
+            row = (key, value, at + 1000 * after_s, run, step, is_nan)
+            found.execute("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)", row)
+        found.execute("INSERT INTO metrics VALUES ('loss', 1, 1, 'dd', 0, 0)")
+        found.execute("INSERT INTO params VALUES ('learning_rate', '0.1', ?)", (run,))
+        named = {"mlflow.note.content": "an old result", "mlflow.source.git.commit": "abc", "team": "vision"}
+        found.executemany("INSERT INTO tags VALUES (?, ?, ?)", [(*tag, run) for tag in named.items()])
+    return top / "mlflow.db"
+
+
+@pytest.mark.parametrize("written", [mlruns, mlflow_database])
+def test_a_run_of_mlflow_keeps_its_names_numbers_and_words(
+    ours: Store, tmp_path: Path, written: Callable[[Path], Path]
+) -> None:
+    (run_id,) = import_path(ours, written(tmp_path), by="Lin").ids
     with Reader.open(ours.db.home) as reader:
         run = reader.runs.one(run_id)
         assert (run.experiment, run.name, run.owner, run.status, run.execution_time_s) == (
@@ -357,6 +393,25 @@ def test_a_run_of_mlflow_keeps_its_names_numbers_and_words(ours: Store, tmp_path
         assert reader.runs.entry(run_id).best["test/accuracy"] == 97.5
         origin = reader.origins.of(run_id)
         assert origin and origin.owner == "ada", "it belongs to who brought it; who recorded it is kept"
+
+
+def test_mlflows_database_is_found_in_its_folder_and_refused_where_it_is_no_database(
+    ours: Store, tmp_path: Path
+) -> None:
+    path = mlflow_database(tmp_path)
+    arrived = import_path(ours, tmp_path, by="Lin")
+    assert arrived.notes == ("'42/dd' was skipped: it was deleted in MLflow.",)
+    with pytest.raises(ImportRefused, match=f"already exist here, as {arrived.ids[0]}"):
+        import_path(ours, mlruns(tmp_path / "as_files"), by="Lin")
+    whole = path.read_bytes()
+    for data, said in (
+        (whole[:5_000] + b"\xff" * (len(whole) - 5_000), r"mlflow.db can't be read: .* import a copy of the file"),
+        (whole.replace(b"experiment_tags", b"experiment_rags"), "nothing to import"),
+        (b"SQLite", "nothing to import.* its database mlflow.db, not in a zip"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(ImportRefused, match=said):
+            import_path(ours, path, by="Lin")
 
 
 @pytest.mark.parametrize(
