@@ -258,6 +258,10 @@ class Preset:
     """Approximate duration and machine, in words; empty if not measured."""
 
 
+ENDS_EARLY = "stop_when_solved"
+"""The setting with which a run may end before its length: its time left is a bound."""
+
+
 @dataclass(frozen=True)
 class Flow:
     """One arrow of a card's diagram: source, target and what is sent."""
@@ -282,6 +286,8 @@ class ReadySweep:
     """Settings that differ from the preset's."""
     effects: Mapping[str, str] = field(default_factory=dict)
     """What a value of `over` changes besides what the question asks, as a sentence that the answer ends with."""
+    run_s: float | None = None
+    """Mean seconds of one of its runs on two cores, with its start-up: the estimate where nothing similar has run."""
 
     @property
     def equal_work(self) -> bool:

@@ -4,6 +4,7 @@ own command; and the settings of a link.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import streamlit as st
@@ -26,6 +27,7 @@ from engine.experiment import Experiment, MessagePattern, Preset, ReadySweep
 from engine.home import Home
 from engine.metrics import metric
 from engine.registry import experiment, experiments, own_experiments
+from engine.store.launches import FEWEST_TIMED
 
 FIRST = ("hogwild", "quick")
 """The run offered on a first visit: it needs no network and takes under half a minute."""
@@ -108,6 +110,7 @@ def choose(name: str, preset: str | None) -> None:
         choose_own(CommandWish(), {"command": ""})
         return
     found = experiment(name)
+    st.session_state.pop(_READY, None)
     st.session_state[_CHOSEN] = ExperimentChoice(name, preset)
     st.session_state[_FORM_ALONE] = False
     st.session_state.pop(_WARNINGS, None)
@@ -255,12 +258,25 @@ def ready_sweeps() -> None:
             "intervals. Runs start as cores become free.",
             on_change=_resize,
         )
+    name, chosen = st.session_state.get(_READY, ("", None))
+    if chosen and name == st.session_state[_CHOSEN].experiment:
+        st.caption(as_text(f"{chosen.question.rstrip('?')}: {_grid_in_words(chosen)}."))
 
 
 def _grid_in_words(ready: ReadySweep) -> str:
-    """Return what a ready-made sweep varies."""
+    """Return what a ready-made sweep varies, and about how long it takes on two cores, also at lesson size."""
     over = [f"{name.replace('_', ' ')} {values}" for name, values in ready.over.items()]
-    return f"{' x '.join(over)}, {'for timing' if ready.is_timed else f'{ready.seeds} seeds'}"
+    cells = prod(len(values.split(",")) for values in ready.over.values())
+    runs = 1 + FEWEST_TIMED * cells if ready.is_timed else ready.seeds * cells
+    size = f"for timing, from {runs} runs on" if ready.is_timed else f"{ready.seeds} seeds, {runs} runs"
+    whole, lesson = (_rounded(ready.run_s * count) for count in (runs, cells)) if ready.run_s else ("", "")
+    takes = f"; about {whole} on two cores, {lesson} at lesson size ({cells} runs)" if whole else ""
+    return f"{' x '.join(over)}, {size}{takes}"
+
+
+def _rounded(time_s: float) -> str:
+    """Return a rough time: whole minutes from one and a half on."""
+    return f"{time_s / 60:.0f} min" if time_s >= 90 else f"{10 * round(time_s / 10)} s"
 
 
 def presets(found: Experiment, current: str | None, values: Mapping[str, Any]) -> None:

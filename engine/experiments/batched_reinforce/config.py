@@ -92,7 +92,13 @@ EXPERIMENT = Experiment(
     sentence="Observers step environments and request every action from one agent: one by one, or one batch per step.",
     config=BatchedReinforceConfig,
     ready_sweeps=(
-        ReadySweep("Batching against per call", "quick", {"mode": "batched, per_call", "observers": "1, 4"}, "contest"),
+        ReadySweep(
+            "Batching against per call",
+            "quick",
+            {"mode": "batched, per_call", "observers": "1, 4"},
+            "contest",
+            run_s=15,
+        ),
     ),
     presets={
         "published": Preset("CartPole as published: 10 rounds of 500 steps, batched.", _PUBLISHED),

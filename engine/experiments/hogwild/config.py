@@ -110,7 +110,7 @@ EXPERIMENT = Experiment(
     tagline="One model in shared memory, no locks",
     sentence="Several processes train one model in shared memory and never wait for each other.",
     config=HogwildConfig,
-    ready_sweeps=(ReadySweep("Show scaling", "quick", {"trainers": "1, 2, 4"}, "scaling"),),
+    ready_sweeps=(ReadySweep("Show scaling", "quick", {"trainers": "1, 2, 4"}, "scaling", run_s=9),),
     presets={
         "published": Preset(
             "MNIST as published: 4 trainers with 10 epochs each, 40 passes over the data in total.", _PUBLISHED

@@ -229,7 +229,9 @@ EXPERIMENT = Experiment(
     sentence="One net is divided into stages, one process each; batches are split into micro-batches so that stages "
     "overlap.",
     config=PipelineConfig,
-    ready_sweeps=(ReadySweep("Find the sweet spot of splits", "quick", {"splits": "1, 2, 4, 8"}, "sweet spot"),),
+    ready_sweeps=(
+        ReadySweep("Find the sweet spot of splits", "quick", {"splits": "1, 2, 4, 8"}, "sweet spot", run_s=20),
+    ),
     presets={
         "published": Preset(
             "ResNet-50 in two stages by RPC as published, 120 images per batch in micro-batches of 8; the published "
