@@ -44,6 +44,7 @@ def no_accounts() -> None:
     )
     st.write("Adding the first account, which must be an admin, enables sign-in and roles:")
     st.code("python -m engine users add NAME --role admin", language=None)
+    st.write("Until then scripts need no token: the API answers on this machine, and a launch names its owner.")
     with reading() as reader:
         components.pulse(reader.runs.token())
 

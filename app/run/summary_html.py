@@ -103,7 +103,9 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
         return Markup("")
     details = reader.details
     reason = why(run, details.summaries(run.id), details.phases(run.id), details.ranks(run.id))
-    if entry.disturbed and reason != why(run, [], {}, []):  # it has a recorded number
+    if reason == why(run, [], {}, []):  # without a recorded number, which an active run will have later
+        reason = "" if run.active else reason
+    elif entry.disturbed:
         reason += f" {DISTURBED_NUMBER}"
     said = (term_within(reason, "this bubble", "bubble"), guide(run.experiment))
     more = [quiet(joined(filter(None, said), " "))] if reason else []

@@ -96,9 +96,11 @@ def breadcrumb(links: Sequence[Markup], here: str) -> Markup:
 
 
 def term(words: str, name: str = "") -> Markup:
-    """Return words that open their definition in the glossary, by `name` if that differs; other words as text."""
+    """Return words that show their definition in the glossary on hover and on click, by `name` if that differs; other
+    words as text.
+    """
     name = (name or words).lower()
-    return _TERM(words, name) if name in TERMS else Markup(as_html(words))
+    return _TERM(words, name, TERMS[name]) if name in TERMS else Markup(as_html(words))
 
 
 def term_within(text: str, words: str, name: str) -> Markup:

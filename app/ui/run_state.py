@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from app.core.formatting import duration
 from engine.analysis.comparability import named
+from engine.experiment import ENDS_EARLY
 from engine.launch_options import LaunchOptions
 from engine.queue.forecast import time_left_s
 from engine.registry import experiment_title
@@ -57,7 +58,7 @@ def time_left(run: RunRow, reader: Reader | None = None) -> str:
     if left_s is None:
         return "time left unknown" + ("" if limit_s is None else f", at most {duration(limit_s)} (time limit)")
     if limit_s is None or left_s < limit_s:
-        return f"about {duration(left_s)} left"
+        return f"{'at most' if run.config.get(ENDS_EARLY) else 'about'} {duration(left_s)} left"
     part = "" if run.share_at_limit is None else f", at about {run.share_at_limit:.0%}"
     return f"ends at its time limit in {duration(limit_s)}{part}"
 

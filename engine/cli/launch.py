@@ -22,6 +22,7 @@ from engine.cli.runner import see_to_runner, tell_ignored_settings
 from engine.cli.runs import summary, summary_text
 from engine.cli.subject import CommandWords, Subject, explained
 from engine.errors import StoreBusy, WrongStatus, counted
+from engine.experiment import ENDS_EARLY
 from engine.home import Home
 from engine.launch import launch, resume, retry
 from engine.launch_options import LaunchOptions
@@ -271,7 +272,7 @@ def progress_line(run: Run, loss: float | None = None, ahead: int | None = 0, le
         f"{run.progress_done:,}/{run.progress_total:,} {run.progress_unit}",
     ]
     if left_s:
-        parts.append(f"{duration(left_s)} left")
+        parts.append(f"{'at most ' if run.config.get(ENDS_EARLY) else ''}{duration(left_s)} left")
     if loss is not None:
         parts.append(f"train/loss {number(loss)}")
     return "  ".join(parts)

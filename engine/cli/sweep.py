@@ -180,12 +180,12 @@ def extend_command(
     over: Sequence[str] = option(
         "More values for a setting that the sweep varies; at most two settings.", metavar="KEY=VALUES"
     ),
-    seeds: int = option("Number of seeds to add.", type=click.IntRange(0), default=0),
+    seeds: int = option("Seeds to add to those of the sweep: 2 makes 3 seeds 5.", type=click.IntRange(0), default=0),
     draws: int = option("Number of random combinations to add.", "--draw", type=click.IntRange(0), default=0),
     owner: str = OWNER,
     no_runner: bool = WITHOUT_RUNNER,
 ) -> None:
-    """Add values, seeds or draws to a sweep; the missing runs are queued, all or none."""
+    """Add values, seeds or draws to those of a sweep; the missing runs are queued, all or none."""
     home = Home.find()
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
         sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
@@ -195,6 +195,9 @@ def extend_command(
     print_cautions(cautions(sweep.experiment, plan_more(sweep, runs, more, seeds, draws)[0], limit_s))
     new = extend_sweep(home, sweep_id, more, seeds, draws, owner=owner, timeout_s=STORE_TIMEOUT_S)
     _print_new(home, sweep_id, set(new), no_runner)
+    if seeds and not wants_json():
+        total = len(sweep.seeds) + seeds
+        click.echo(f"{counted(seeds, 'seed')} added: {total} per combination now. --seeds adds; it sets no total.")
 
 
 def _texts(over: Sequence[str]) -> dict[str, str]:

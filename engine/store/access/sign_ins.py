@@ -232,7 +232,10 @@ class TokenCommands:
             raise ConfigError.of("days", f"A token must expire after 1 to {TOKEN_DAYS} days; got {days}.")
         row = self.db.row("SELECT id, name, role FROM people WHERE name = ? AND disabled_at IS NULL", [person])
         if row is None:
-            raise ConfigError.of("person", f"'{person}' has no account, so no token can be created for them.")
+            why = f"'{person}' has no account, so no token can be created for them."
+            if not self.db.row("SELECT id FROM people LIMIT 1"):
+                why = "This lab has no accounts, so scripts need no token: leave it out, and name an owner in launches."
+            raise ConfigError.of("person", why)
         if scope == "launch" and ROLES.index(row["role"]) < ROLES.index("member"):
             raise ConfigError.of(
                 "scope",
