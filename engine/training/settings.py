@@ -1,10 +1,10 @@
 """The settings that the data-parallel experiments share. Torch-free."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from engine.config import Config, Rule, Rules, interval, setting
-from engine.data.catalogue import MODELS, DatasetName, ModelName, data_set
+from engine.data.catalogue import MODELS, ModelName, SamplesName, data_set
 from engine.duel.budget import bytes_exchanged, steps_of_parts
 from engine.experiment import Pace, Preset
 
@@ -28,6 +28,10 @@ CHECKPOINTS = (
 )
 DIGITS: dict[str, Any] = {"dataset": "digits", "trainers": 2}
 """The data and trainers of most quick presets."""
+GPT: dict[str, Any] = {"dataset": "stdlib", "model": "gpt", "trainers": 2, "batch_size": 8, "threads_per_rank": 1}
+"""What the presets gpt share."""
+VIT = DIGITS | {"model": "vit", "batch_size": 16, "threads_per_rank": 1}
+"""What the presets vit share."""
 SLOW_START = "because its slow start is part of the demonstration"
 """Why variant tutorial needs start_method spawn."""
 
@@ -61,11 +65,14 @@ class TrainersConfig(Config):
 
 
 class TrainingConfig(TrainersConfig):
-    """The settings of every data-parallel experiment: trainers, optimizer, transport and injected faults."""
+    """The settings of every data-parallel experiment: trainers, data, model, transport and injected faults."""
+
+    tutorial_models: ClassVar[tuple[str, ...]] = ("mnist_net",)
+    """The models that its variant tutorial trains."""
 
     batch_size: int = setting(64, "Samples per mini-batch of one trainer.", low=1, high=60_000, unit="samples")
-    dataset: DatasetName = setting("mnist")
-    """Training data. digits is bundled and small; synthetic is random, for timing only."""
+    dataset: SamplesName = setting("mnist", SAMPLES)
+    model: ModelName = setting("mnist_net", MODEL)
     variant: Literal["engine", "tutorial"] = setting("engine")
     """engine: one flat buffer each way, persistent processes. tutorial: built like the published code, at its original
     speed."""
@@ -108,6 +115,11 @@ class TrainingConfig(TrainersConfig):
         tutorial = self.when("variant tutorial")
         yield tutorial("start_method", "spawn", why=SLOW_START, cure="Choose spawn or variant engine.")
         yield tutorial("device", "auto", "cpu", cure="Choose cpu or variant engine.")
+        cure = f"Choose {self.tutorial_models[0]} or variant engine."
+        yield tutorial("model", *self.tutorial_models, why="which trains no other", cure=cure)
+        if self.trains_on:
+            yield from fits_the_data(self.dataset, data_set(self.dataset).train, self.batch_size, self.trainers)
+            yield fits_the_model(self.dataset, self.model)
 
 
 def fits_the_data(data: str, size: int, batch_size: int, trainers: int = 1) -> Rules:
@@ -180,4 +192,4 @@ _WIDTHS = {"float32": 4, "bf16": 2}
 def served(config: ServerConfig, gradients: int = 1) -> Pace:
     """Return the pace of a server that makes one update per `gradients` gradients."""
     pushed = sum(steps_of_parts(config.dataset, config.trainers, config.batch_size))
-    return Pace(1.0, pushed / gradients, bytes_exchanged(pushed, _WIDTHS[config.wire]))
+    return Pace(1.0, pushed / gradients, bytes_exchanged(pushed, _WIDTHS[config.wire], config.model))

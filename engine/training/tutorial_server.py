@@ -27,7 +27,7 @@ from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.server import Membership
 from engine.training.settings import ServerConfig
 from engine.training.step_log import Faults
-from engine.training.workload import Digits, Rounds, Workload, partition
+from engine.training.workload import PartitionedData, Rounds, Workload, partition
 
 _server: list["ModuleServer"] = []
 """The server of this process, if any."""
@@ -118,7 +118,7 @@ def leave(number: int) -> None:
 
 def run(config: ServerConfig, ranks: Ranks, workload: Workload, batch: int) -> None:
     """Serve `workload` from one rank to all others; return when all have finished."""
-    pixels = read(config.dataset) if isinstance(workload, Digits) else None
+    pixels = read(config.dataset) if isinstance(workload, PartitionedData) else None
     goodbyes = Disconnects.create(tuple(range(1, config.trainers + 1)))
     ranks.run(_take_part, config, workload, pixels, batch, goodbyes, expendable=config.expendable)
 

@@ -1,18 +1,21 @@
 """Workloads of a server's trainers: a net, its loss, and mini-batches per trainer."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss, nll_loss, one_hot
 
-from engine.data.nets import ResNetName, Score, evaluate, mnist_net, resnet
-from engine.data.sets import ImageSet
+from engine.data.catalogue import ModelName
+from engine.data.models import model_net
+from engine.data.nets import ResNetName, Score, evaluate, resnet
+from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches
 from engine.recorder import Recorder
 from engine.training.flat_net import FlatNet
+from engine.training.settings import ServerConfig
 
 Batch = tuple[Tensor, Tensor]
 
@@ -70,8 +73,8 @@ class Rounds:
 
 
 @dataclass(frozen=True)
-class Digits:
-    """The MNIST net on an image set with one contiguous part per trainer, each shuffled by its trainer."""
+class PartitionedData:
+    """A net on a data set with one contiguous part per trainer, each shuffled by its trainer."""
 
     has_tests: ClassVar[bool] = True
 
@@ -79,6 +82,12 @@ class Digits:
     trainers: int
     batch_size: int
     epochs: int
+    model: ModelName = field(default="mnist_net", kw_only=True)
+
+    @classmethod
+    def of(cls, config: ServerConfig) -> "PartitionedData":
+        """Load a run's data set."""
+        return cls(load(config.dataset), config.trainers, config.batch_size, config.epochs, model=config.model)
 
     @property
     def pass_size(self) -> int:
@@ -89,7 +98,7 @@ class Digits:
         return "epoch", self.epochs
 
     def net(self, seed: int) -> nn.Module:
-        return mnist_net(seed)
+        return model_net(self.model, seed)
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return nll_loss(outputs, targets)
@@ -118,7 +127,7 @@ class Digits:
         FlatNet(net, self.loss, device=state.device).state.copy_(state)
         return evaluate(net, self.data.test_images, self.data.test_labels)
 
-    def to(self, device: torch.device) -> "Digits":
+    def to(self, device: torch.device) -> "PartitionedData":
         return replace(self, data=self.data.to(device))
 
     def _part(self, number: int) -> Tensor:

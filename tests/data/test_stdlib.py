@@ -84,6 +84,21 @@ def test_too_little_text_is_a_sentence_with_the_cure() -> None:
             {"model": "vit", "variant": "tutorial", "start_method": "spawn"},
             "model must be mnist_net for variant",
         ),
+        (
+            "async_sgd",
+            {"model": "gpt_base"},
+            "model must be mnist_net or vit, got 'gpt_base': mnist is a dataset of im",
+        ),
+        (
+            "parameter_server",
+            {"dataset": "stdlib"},
+            "model must be gpt or gpt_base, got 'mnist_net': stdlib is a dataset of text",
+        ),
+        (
+            "parameter_server",
+            {"dataset": "stdlib", "model": "gpt", "variant": "tutorial", "start_method": "spawn"},
+            "model must be mnist_net or resnet50 or small_resnet for variant tutorial, which trains no other, got",
+        ),
         ("hogwild", {"dataset": "stdlib"}, "dataset must be one of 'mnist'"),
         (
             "reference",

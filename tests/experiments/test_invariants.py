@@ -117,20 +117,23 @@ def test_the_gpt_preset_learns_more_than_how_often_each_byte_occurs() -> None:
     assert found.values("test/accuracy")[-1] > 100 * float(share.max()) + 5
 
 
-def test_synchronous_trainers_of_a_gpt_average_as_one_that_sees_both_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trainers_of_a_gpt_that_step_together_are_one_that_sees_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     card = replace(DATA_SETS["stdlib"], train=32, test=8)
     monkeypatch.setitem(DATA_SETS, "stdlib", card)
     shared = {key: value for key, value in TEXT.items() if key != "batch_size"} | {"seed": 3, "checkpoint_every_s": 0}
-    sync = {"trainers": 2, "rounds": 2, "batch_size": 16, "sync": "gradients", "keep_optimizer": True}
-    both, recorded = [], []
+    two = {"trainers": 2, "batch_size": 16, "transport": "shared_memory"}
+    losses, bits = [], []
     for name, changes in (
         ("reference", {"epochs": 2, "batch_size": 32}),
-        ("sync_sgd", sync | {"transport": "shared_memory"}),
+        ("sync_sgd", two | {"rounds": 2, "sync": "gradients", "keep_optimizer": True}),
+        ("parameter_server", two | {"epochs": 2, "batch_update_size": 2}),
+        ("async_sgd", {"trainers": 1, "epochs": 2, "batch_size": 32, "transport": "shared_memory"}),
     ):
         config = experiment(name).config.check(shared | changes)
         ranks = LocalRanks(config.roles, seed=config.seed)
         method(name)(config, ranks)
-        recorded.append(ranks.recorders["trainer1"])
-        both.append(recorded[-1].values("test/loss")[-1])
-    assert both[0] == pytest.approx(both[1], rel=1e-4)
-    assert all(len(each.values("test/bits_per_byte")) == 2 for each in recorded)
+        tester = ranks.recorders[config.roles[0]]
+        losses.append(tester.values("test/loss")[-1])
+        bits.append(tester.values("test/bits_per_byte")[-1])
+    assert losses == pytest.approx([losses[0]] * 4, rel=1e-4)
+    assert bits == pytest.approx([loss / math.log(2) for loss in losses])

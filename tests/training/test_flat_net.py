@@ -7,7 +7,7 @@ import torch
 
 from engine.data.sets import load
 from engine.training.flat_net import FlatNet, flat_state, state_size
-from engine.training.workload import Digits, RandomImages
+from engine.training.workload import PartitionedData, RandomImages
 
 SMALL = RandomImages("small_resnet", trainers=1, batch_size=2, iterations=1)
 
@@ -46,7 +46,7 @@ def test_batch_norm_has_aligned_memory_and_goes_on_from_the_state(classes: int) 
 
 
 def test_a_net_without_numbers_tells_their_count() -> None:
-    digits = Digits(load("digits"), 1, 8, 1)
+    digits = PartitionedData(load("digits"), 1, 8, 1)
     for workload in (SMALL, digits):
         with torch.device("meta"):
             empty = workload.net(0)
@@ -54,4 +54,4 @@ def test_a_net_without_numbers_tells_their_count() -> None:
 
 
 def test_random_images_have_no_test() -> None:
-    assert not RandomImages.has_tests and Digits.has_tests
+    assert not RandomImages.has_tests and PartitionedData.has_tests

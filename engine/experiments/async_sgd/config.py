@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from engine.config import Rules, setting
+from engine.config import setting
 from engine.data.catalogue import data_set
 from engine.experiment import Clock, Contender, Experiment, Flow, Preset, Ready, ReadySweep
-from engine.training.settings import DIGITS, ServerConfig, as_published, fits_the_data, served
+from engine.training.settings import DIGITS, GPT, VIT, ServerConfig, as_published, served
 
 
 class AsyncSgdConfig(ServerConfig):
@@ -28,10 +28,6 @@ class AsyncSgdConfig(ServerConfig):
     @property
     def needs_all(self) -> bool:
         return False
-
-    def rules(self) -> Rules:
-        yield from super().rules()
-        yield from fits_the_data(self.dataset, data_set(self.dataset).train, self.batch_size, self.trainers)
 
 
 CONTENDER = Contender(
@@ -95,6 +91,14 @@ EXPERIMENT = Experiment(
             _PUBLISHED
             | {"batch_size": 64, "epochs": 1, "sleep_ms": 5, "slow_trainer": 4, "slow_sleep_ms": 10}
             | {"staleness_bound": 4},
+        ),
+        "gpt": Preset(
+            "Two trainers of a small GPT make one pass over sources of Python's standard library; needs no network.",
+            GPT | {"epochs": 1, "learning_rate": 0.1, "momentum": 0.8},
+        ),
+        "vit": Preset(
+            "Two trainers of a small vision transformer make 20 passes over the bundled digits; needs no network.",
+            VIT | {"epochs": 20, "learning_rate": 0.03, "momentum": 0.8, "evaluate_every": 5},
         ),
         "tutorial": as_published(_PUBLISHED, "whole modules sent each way, images read one by one."),
     },

@@ -17,17 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.data.sets import load
 from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.server import TrainerState, WeightServer
 from engine.training.server_run import run_with_server
-from engine.training.workload import Digits, Workload
+from engine.training.workload import PartitionedData, Workload
 
 
 def run(config: AsyncSgdConfig, ranks: Ranks) -> None:
     """Start the server and its trainers; return when all have finished."""
-    workload = Digits(load(config.dataset), config.trainers, config.batch_size, config.epochs)
+    workload = PartitionedData.of(config)
     run_with_server(config, ranks, workload, _AsyncServer, tutorial_batch=1)
 
 

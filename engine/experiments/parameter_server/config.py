@@ -4,14 +4,19 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from engine.config import Rules, setting
-from engine.data.catalogue import data_set
+from engine.data.catalogue import ModelName, data_set
 from engine.experiment import Clock, Contender, Experiment, Flow, Preset, Ready, Work
 from engine.metrics import Result
-from engine.training.settings import DIGITS, ServerConfig, fits_the_data, served
+from engine.training.settings import DIGITS, GPT, MODEL, VIT, ServerConfig, served
+
+RESNETS = ("resnet50", "small_resnet")
+"""The models that train on random images, for timing."""
 
 
 class ParameterServerConfig(ServerConfig):
     """Settings of a server that updates once per batch of its trainers' gradients."""
+
+    tutorial_models = ("mnist_net", *RESNETS)
 
     batch_update_size: int = setting(4, low=1, high=64, unit="gradients")
     """Gradients averaged into one update. All trainers: synchronous; 1: asynchronous; in between, the server waits only
@@ -19,20 +24,21 @@ class ParameterServerConfig(ServerConfig):
     late: Literal["next_batch", "drop"] = setting("next_batch")
     """What happens to a gradient that arrives after its batch was complete: count it in the next batch, or drop it
     (backup workers)."""
-    model: Literal["mnist_net", "resnet50", "small_resnet"] = setting("mnist_net")
-    """Model: the MNIST net on the data set, or a ResNet (resnet50 or a small one) on random images, for timing."""
+    model: Literal[ModelName, "resnet50", "small_resnet"] = setting(  # type: ignore[assignment]  # these two need no data set
+        "mnist_net", f"{MODEL} resnet50 or small_resnet: on random images, for timing."
+    )
     iterations: int = setting(6, low=1, high=1_000_000, unit="steps")
     """resnet50 and small_resnet only: steps per trainer."""
 
     @classmethod
     def counts(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the field that the execution time is proportional to: the ResNets run `iterations`."""
-        return cls.work_fields if settings.get("model", "mnist_net") == "mnist_net" else ("iterations",)
+        return ("iterations",) if settings.get("model") in RESNETS else cls.work_fields
 
     @property
     def trains_on(self) -> str | None:
         """The data set; the ResNets use random images."""
-        return self.dataset if self.model == "mnist_net" else None
+        return None if self.model in RESNETS else self.dataset
 
     @property
     def needs_all(self) -> bool:
@@ -42,8 +48,6 @@ class ParameterServerConfig(ServerConfig):
         yield from super().rules()
         why = "each trainer waits for its answer, so a larger batch would never be complete"
         yield self.at_most("batch_update_size", "trainers", why)
-        if self.model == "mnist_net":
-            yield from fits_the_data(self.dataset, data_set(self.dataset).train, self.batch_size, self.trainers)
 
 
 CONTENDER = Contender(
@@ -72,7 +76,7 @@ _MNIST = {
 
 def _work(config: ParameterServerConfig) -> Work:
     """Return the total work; random images have no passes."""
-    if config.model == "mnist_net":
+    if config.trains_on:
         return CONTENDER.work(config, data_set(config.dataset).train)
     steps = config.trainers * config.iterations
     return Work("iterations", steps * config.batch_size, updates=steps / config.batch_update_size)
@@ -106,6 +110,14 @@ EXPERIMENT = Experiment(
             | {"schedule": "linear", "evaluate_every": 5, "threads_per_rank": 1},
             expects={"test/accuracy": 95.0},
         ),
+        "gpt": Preset(
+            "Two trainers of a small GPT make one pass over sources of Python's standard library; needs no network.",
+            GPT | {"batch_update_size": 2, "epochs": 1, "learning_rate": 0.2, "momentum": 0.9},
+        ),
+        "vit": Preset(
+            "Two trainers of a small vision transformer make 20 passes over the bundled digits; needs no network.",
+            VIT | {"batch_update_size": 2, "epochs": 20, "learning_rate": 0.04, "momentum": 0.9, "evaluate_every": 5},
+        ),
         "tutorial": Preset(
             "ResNet-50 as published, built like the published code: the whole module is sent to every trainer each "
             "round.",
@@ -122,10 +134,7 @@ EXPERIMENT = Experiment(
     "Li et al.: Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014",
     resumable=True,
     work=_work,
-    result=Result(
-        own_tasks=(("model", "resnet50"), ("model", "small_resnet")),
-        nothing_to_learn=("synthetic", "resnet50", "small_resnet"),
-    ),
+    result=Result(own_tasks=tuple(("model", name) for name in RESNETS), nothing_to_learn=("synthetic", *RESNETS)),
     update_clock=lambda settings: (
         Clock("train/loss", counts="most")
         if settings.get("batch_update_size") == settings.get("trainers")

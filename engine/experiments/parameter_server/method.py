@@ -15,21 +15,21 @@ from typing import Any
 
 from torch import Tensor
 
-from engine.data.sets import load
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.server import TrainerState, WeightServer
 from engine.training.server_run import run_with_server
-from engine.training.workload import Digits, RandomImages, Workload
+from engine.training.workload import PartitionedData, RandomImages, Workload
 
 
 def run(config: ParameterServerConfig, ranks: Ranks) -> None:
     """Start the server and its trainers; return when all have finished."""
     workload: Workload
-    if config.model == "mnist_net":
-        workload = Digits(load(config.dataset), config.trainers, config.batch_size, config.epochs)
-    else:
-        workload = RandomImages(config.model, config.trainers, config.batch_size, config.iterations)
+    match config.model:
+        case "resnet50" | "small_resnet" as name:
+            workload = RandomImages(name, config.trainers, config.batch_size, config.iterations)
+        case _:
+            workload = PartitionedData.of(config)
     run_with_server(config, ranks, workload, _BatchServer, tutorial_batch=config.batch_update_size)
 
 

@@ -92,7 +92,7 @@ EXPERIMENT = Experiment(
             {"dataset": "stdlib_large", "model": "gpt_base", "batch_size": 32, "learning_rate": 0.1, "momentum": 0.9},
         ),
         "vit": Preset(
-            "A small vision transformer makes 20 passes over the bundled digits; needs no network.",
+            "A small vision transformer makes 60 passes over the bundled digits; needs no network.",
             {
                 "dataset": "digits",
                 "model": "vit",

@@ -4,10 +4,10 @@ from statistics import fmean
 from typing import Any, Literal
 
 from engine.config import Rule, RuleBroken, Rules, interval, setting
-from engine.data.catalogue import ModelName, SamplesName, data_set
+from engine.data.catalogue import data_set
 from engine.duel.budget import bytes_exchanged, steps_of_parts
 from engine.experiment import Clock, Contender, Experiment, Flow, Pace, Preset, Ready, ReadySweep, TradeOff
-from engine.training.settings import DIGITS, MODEL, SAMPLES, TrainingConfig, as_published, fits_the_data, fits_the_model
+from engine.training.settings import DIGITS, GPT, TrainingConfig, as_published
 
 STEPS_TOGETHER = ("gradients", "ddp")
 """Values of `sync` with which an update is of all trainers that have a mini-batch left."""
@@ -19,8 +19,6 @@ class SyncSgdConfig(TrainingConfig):
 
     work_fields = ("rounds",)
 
-    dataset: SamplesName = setting("mnist", SAMPLES)
-    model: ModelName = setting("mnist_net", MODEL)
     rounds: int = setting(12, low=1, high=100_000)
     """Number of rounds. In each round every trainer trains on its own part, then all synchronize."""
     average_every: int = setting(0, low=0, high=100_000, unit="steps")
@@ -97,13 +95,10 @@ class SyncSgdConfig(TrainingConfig):
 
     def rules(self) -> Rules:
         yield from super().rules()
-        yield from fits_the_data(self.dataset, data_set(self.dataset).train, self.batch_size, self.trainers)
-        yield fits_the_model(self.dataset, self.model)
         is_unlabelled = self.partition == "dirichlet" and data_set(self.dataset).kind == "text"
         yield Rule("partition", "contiguous or shuffled for text", "which has no labels", broken=is_unlabelled)
         ddp, tutorial, cure = self.when("sync ddp"), self.when("variant tutorial"), "or variant engine."
         yield ddp("transport", "gloo", why="which uses its own communication", cure="Choose gloo or sync gradients.")
-        yield tutorial("model", "mnist_net", why="which trains no other", cure=f"Choose mnist_net {cure}")
         yield tutorial("sync", "weights", why="which supports no other", cure=f"Choose weights {cure}")
         why = "whose processes make one pass over their part per round"
         yield tutorial("average_every", 0, why=why, cure=f"Choose 0 {cure}")
@@ -198,9 +193,9 @@ EXPERIMENT = Experiment(
         ),
         "gpt": Preset(
             "Two trainers average the weights of a small GPT each 16 steps, on sources of Python's standard library.",
-            {"dataset": "stdlib", "model": "gpt", "trainers": 2, "rounds": 24, "average_every": 16, "batch_size": 8}
-            | {"learning_rate": 0.1, "momentum": 0.9, "keep_optimizer": True, "partition": "shuffled"}
-            | {"evaluate_every": 8, "threads_per_rank": 1},
+            GPT
+            | {"rounds": 24, "average_every": 16, "evaluate_every": 8, "partition": "shuffled"}
+            | {"learning_rate": 0.1, "momentum": 0.9, "keep_optimizer": True},
         ),
         "federated": Preset(
             "As in federated learning: each trainer has few labels, in unequal shares.",

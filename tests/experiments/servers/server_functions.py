@@ -18,13 +18,13 @@ from engine.system.checkpoint_state import last_checkpoint
 from engine.training.server import WeightServer
 from engine.training.server_run import ServerLoop, train
 from engine.training.settings import ServerConfig
-from engine.training.workload import Batch, Digits
+from engine.training.workload import Batch, PartitionedData
 
 SERVERS: dict[str, type[WeightServer]] = {"parameter_server": _BatchServer, "async_sgd": _AsyncServer}
 
 
 @dataclass(frozen=True)
-class Frozen(Digits):
+class Frozen(PartitionedData):
     """Digits for a net without dropout: a run of it draws nothing, so it can be compared with another one number by
     number.
     """
@@ -38,7 +38,7 @@ class Frozen(Digits):
 
 
 @dataclass(frozen=True)
-class Stopping(Digits):
+class Stopping(PartitionedData):
     """Digits whose second trainer stops itself (SIGSTOP) before its third step."""
 
     def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
@@ -49,7 +49,7 @@ class Stopping(Digits):
 
 
 @dataclass(frozen=True)
-class Poisoned(Digits):
+class Poisoned(PartitionedData):
     """Digits whose fourth batch is not a number; it comes when a checkpoint of some update lies in the run's folder."""
 
     folder: Path
@@ -61,7 +61,7 @@ class Poisoned(Digits):
             yield (images * torch.nan if step == 4 else images), labels
 
 
-def take_part(rank: Rank, name: str, config: ServerConfig, exchange: Exchange, workload: Digits) -> None:
+def take_part(rank: Rank, name: str, config: ServerConfig, exchange: Exchange, workload: PartitionedData) -> None:
     """Take part as the method has it, and write down how the server's state ended."""
     if rank.index:
         train(rank, config, exchange, workload)

@@ -25,7 +25,7 @@ from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.training.flat_net import FlatNet
 from engine.training.server_run import exchange_with_server
 from engine.training.settings import ServerConfig
-from engine.training.workload import Digits, RandomImages
+from engine.training.workload import PartitionedData, RandomImages
 from tests.doubles import LocalRanks, MemorySink, process_ranks
 from tests.experiments import plain_sgd
 from tests.experiments.grids import grid
@@ -64,7 +64,7 @@ def ranks_of(config: ServerConfig, folder: Path, resume_from: Path | None = None
 
 
 def run_with(
-    name: str, config: ServerConfig, workload: Digits, folder: Path, resume_from: Path | None = None
+    name: str, config: ServerConfig, workload: PartitionedData, folder: Path, resume_from: Path | None = None
 ) -> tuple[dict[str, Any], MemorySink]:
     """Run the method on another workload; return how the server ended."""
     ranks, sink = ranks_of(config, folder, resume_from)
@@ -80,7 +80,7 @@ def run_with(
 
 
 def run_in_threads(
-    name: str, config: ServerConfig, workload: Digits, folder: Path, resume_from: Path | None = None
+    name: str, config: ServerConfig, workload: PartitionedData, folder: Path, resume_from: Path | None = None
 ) -> tuple[dict[str, Any], MemoryRecorder]:
     """Run the method on another workload in threads of this process; return how the server ended, and what the first
     trainer recorded.
@@ -121,7 +121,7 @@ def test_n_trainers_of_batch_b_are_one_process_of_batch_n_times_b(tmp_path: Path
     assert not any(sink.values("perf/staleness"))
 
 
-def one_process(workload: Digits, config: ServerConfig) -> Tensor:
+def one_process(workload: PartitionedData, config: ServerConfig) -> Tensor:
     """Return the weights after SGD on the union of all trainers' mini-batches."""
     flat = FlatNet(workload.net(seed_of(config.seed, WEIGHTS)), nll_loss)
     optimizer = FlatSgd(flat.weights, flat.gradient, config.learning_rate, config.momentum)
@@ -295,7 +295,7 @@ def test_the_tutorial_variant_trains_the_same_method_and_waits_for_no_trainer_th
     ranks.context = replace(ranks.context, start_method="forkserver")  # spawn is the same, four times as slow to start
     from engine.training import tutorial_server  # loads torchvision, which takes seconds
 
-    tutorial_server.run(config, ranks, Digits(load("digits"), trainers, batch_size, 1), batch)
+    tutorial_server.run(config, ranks, PartitionedData(load("digits"), trainers, batch_size, 1), batch)
     assert [len(sink.values("train/loss", index)) for index in range(1, trainers + 1)] == steps
     assert all(0 < loss < 3 for loss in sink.values("train/loss"))
     assert len(sink.values("test/accuracy", 0)) == 1
