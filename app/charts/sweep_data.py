@@ -14,6 +14,7 @@ from engine.analysis.scaling.answers import question
 from engine.analysis.scaling.scaling_data import axis_of, by_values
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group, grouped
+from engine.errors import MethodFault
 from engine.experiment import Baseline, Experiment, Reference, Scaling, TradeOff
 from engine.metrics import LAST_EPISODES, depends_on_time, metric
 from engine.registry import known_experiment
@@ -186,11 +187,14 @@ def references(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader) 
     scaling = known.scaling if known else None
     if scaling is None or name != EXECUTION or sweep.draw or sweep.fields[:1] != (scaling.field,):
         return {}, ""
-    found = {
-        line: lines
-        for line, starts in _starts(sweep, runs, scaling)
-        if (lines := _lines(starts, sweep, scaling, reader))
-    }
+    try:
+        found = {
+            line: lines
+            for line, starts in _starts(sweep, runs, scaling)
+            if (lines := _lines(starts, sweep, scaling, reader))
+        }
+    except MethodFault as fault:  # code of the lab's own
+        return {}, str(fault)
     wanted = {key_of(sweep, run)[1:] for run in runs}
     if len(found) == len(wanted):
         return found, ""

@@ -258,7 +258,7 @@ def strategy_written(one: Strategy) -> str:
         for name, each in ready().items()
         if each.experiment == one.experiment
         and all(one.settings.get(key) == value for key, value in each.settings.items())
-    }
+    } or {one.experiment: Strategy(one.experiment, one.experiment)}  # of the lab's own, and not there any more
     name = max(alike, key=lambda each: len(alike[each].settings))
     own = "; ".join(written(key, value) for key, value in one.settings.items() if key not in alike[name].settings)
     text = f"{name}:{own}" if own else name

@@ -12,7 +12,6 @@ from engine.config import Config
 from engine.duel.spec import Duel, Strategy, from_json, pace
 from engine.experiment import Pace
 from engine.metrics import metric
-from engine.registry import experiment
 from engine.store import Reader, StoredDuel, Tested
 from engine.store.records import ENDED, RunRow
 from engine.store.sweeps.duels import RATE, STAGES, Stage
@@ -149,8 +148,8 @@ def _tried(
 
 def _pace_of(one: Strategy, run: RunRow) -> Pace:
     """Return the pace of a run's stored config; settings unknown to this version are ignored."""
-    known: type[Config] = experiment(one.experiment).config
-    return pace(one.experiment, known.model_construct(**run.config))
+    known: type[Config] = one.definition.config
+    return pace(one, known.model_construct(**run.config))
 
 
 def _spent(found: Pace, duel: Duel, furthest: tuple[float, float], tests: Sequence[Spent]) -> float:

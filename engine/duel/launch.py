@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, lcm
 from typing import Any
 
@@ -17,7 +17,6 @@ from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of, retry
 from engine.launch_options import USUAL, LaunchOptions
 from engine.queue.estimates import History
-from engine.registry import experiment
 from engine.store import Launch, Reader, Store, StrategyLaunch
 from engine.store.records import ENDED
 from engine.store.runs.commands import checked_name
@@ -51,17 +50,17 @@ class DuelCell:
 
 def config_of(duel: Duel, one: Strategy, rate: float, seed: int) -> Config:
     """Return the config of one run; raises ConfigError, with the strategy's name, for an invalid setting."""
-    known = experiment(one.experiment).config
+    known = one.definition.config
     fields = known.model_fields
     shared = {name: duel.shared[name] for name in SHARED if name in duel.shared and name in fields}
     alike = {name: value for name, value in _ALIKE.items() if name in fields}
     usual = {name: info.default for name, info in fields.items()}
-    alike |= contender(one.experiment).given({**usual, **shared, **alike, **one.settings})
+    alike |= contender(one).given({**usual, **shared, **alike, **one.settings})
     values = {**shared, **alike, **one.settings, "learning_rate": rate, "seed": seed}
     try:
         first = known.check(values)
-        field = contender(one.experiment).length
-        return known.check({**values, field: _length(duel, pace(one.experiment, first), field, known)})
+        field = contender(one).length
+        return known.check({**values, field: _length(duel, pace(one, first), field, known)})
     except ConfigError as error:
         raise ConfigError(
             Problem(problem.field, f"{one.name}: {problem.sentence}") for problem in error.problems
@@ -70,7 +69,7 @@ def config_of(duel: Duel, one: Strategy, rate: float, seed: int) -> Config:
 
 def pace_of(duel: Duel, one: Strategy) -> Pace:
     """Return the pace of a strategy; raises the same as `config_of`."""
-    return pace(one.experiment, config_of(duel, one, duel.rates[0], duel.first_seed))
+    return pace(one, config_of(duel, one, duel.rates[0], duel.first_seed))
 
 
 def tuning_cells(duel: Duel) -> list[DuelCell]:
@@ -134,7 +133,8 @@ def launch_duel(home: Home, asked: DuelLaunch, *, timeout_s: float = PAGE_TIMEOU
 
     Raises ConfigError for an invalid setting of either stage, DeviceError where this machine can't run it, StoreBusy.
     """
-    duel, owner, terms = asked.duel.checked(), owner_of(asked.owner), asked.terms.checked()
+    duel = replace(asked.duel.checked(), strategies=tuple(each.pinned() for each in asked.duel.strategies))
+    owner, terms = owner_of(asked.owner), asked.terms.checked()
     runs = new_runs(duel, tuning_cells(duel), machine_for(home, terms), owner, terms)
     judging_cells(duel, [duel.rates[0]] * len(duel.strategies))  # report errors of that stage now
     with Store.open(home, timeout_s=timeout_s) as store:
@@ -283,10 +283,7 @@ class StrategyFacts:
 
 def facts(duel: Duel) -> list[StrategyFacts]:
     """Return the facts of each strategy; raises ConfigError for an invalid config."""
-    return [
-        _facts(one.name, one.experiment, config_of(duel, one, duel.rates[0], duel.first_seed))
-        for one in duel.strategies
-    ]
+    return [_facts(one, config_of(duel, one, duel.rates[0], duel.first_seed)) for one in duel.strategies]
 
 
 def untimely(duel: Duel) -> list[str]:
@@ -317,11 +314,11 @@ def untimely(duel: Duel) -> list[str]:
     ]
 
 
-def _facts(name: str, experiment: str, config: Config) -> StrategyFacts:
-    known, length = contender(experiment), contender(experiment).length
+def _facts(one: Strategy, config: Config) -> StrategyFacts:
+    known, length = contender(one), contender(one).length
     found, values = known.pace(config), config.model_dump()
     return StrategyFacts(
-        name,
+        one.name,
         len(config.roles),
         known.data,
         known.momentum(config),

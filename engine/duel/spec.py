@@ -1,7 +1,7 @@
 """The specification of a duel: strategies by name, shared settings, budget, learning-rate grid, seeds."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -9,8 +9,9 @@ from pydantic.fields import FieldInfo
 from engine.config import Config, read_settings
 from engine.config_values import MOST_RUNS
 from engine.errors import ConfigError, Problem, UnknownName
-from engine.experiment import KINDS, Contender, Kind, Pace
-from engine.registry import experiment, experiments
+from engine.experiment import KINDS, Contender, Experiment, Kind, Pace
+from engine.own_methods.cards import CODE
+from engine.registry import experiment, experiments, own_experiments
 
 # ---- Specification of a duel: strategies, shared settings, budget, learning-rate grid, seeds and metric ------------
 # Torch-free.
@@ -33,6 +34,8 @@ GAP = 100
 """Distance between seeds. Stored plans depend on it: in older duels rank r drew from seed + r."""
 TUNING_FROM = 1_000
 """Index of the first tuning seed, in gaps; evaluation seeds come before it, so that the two never overlap."""
+READ_S = 10.0
+"""Seconds that an unknown strategy waits for new experiments of the lab's own to be read."""
 TIES: Mapping[str, float] = {"test/accuracy": 0.3, "test/loss": 0.01}
 
 
@@ -43,7 +46,17 @@ class Strategy:
     name: str
     experiment: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings in addition to the shared ones."""
+    """Settings in addition to the shared ones; of an experiment of the lab's own also the version of its code."""
+
+    @property
+    def definition(self) -> Experiment:
+        """Its experiment; raises UnknownName, MethodFault."""
+        return experiment(self.experiment, str(self.settings.get(CODE, "")))
+
+    def pinned(self) -> "Strategy":
+        """Return it with the version that the code of an experiment of the lab's own has now: that of all its runs."""
+        code = self.definition.config.model_fields.get(CODE)
+        return replace(self, settings={**self.settings, CODE: code.default}) if code else self
 
 
 @dataclass(frozen=True)
@@ -170,7 +183,7 @@ def _of_settings(one: Strategy) -> Iterator[Problem]:
     if one.experiment not in methods():
         yield from UnknownName("duel method", one.experiment, methods(), field="strategies").problems
         return
-    fields, barred = experiment(one.experiment).config.model_fields, of_the_duel()
+    fields, barred = one.definition.config.model_fields, of_the_duel()
     for name in one.settings:
         if name in barred:
             yield Problem("strategies", f"{one.name}: {name} can't be set per strategy: {barred[name]}.")
@@ -190,17 +203,18 @@ def methods() -> tuple[str, ...]:
     return tuple(each.name for each in experiments() if each.duel)
 
 
-def contender(name: str) -> Contender:
-    """Return the duel interface of an experiment; raises KeyError where it has none."""
-    found = experiment(name).duel
+def contender(of: str | Strategy) -> Contender:
+    """Return the duel interface of an experiment, by name or of a strategy; raises KeyError where it has none."""
+    name = of if isinstance(of, str) else of.experiment
+    found = (experiment(name) if isinstance(of, str) else of.definition).duel
     if found is None:
         raise KeyError(name)
     return found
 
 
-def pace(name: str, config: Config) -> Pace:
+def pace(of: str | Strategy, config: Config) -> Pace:
     """Return the pace of an experiment's config; raises KeyError where it doesn't support duels."""
-    return contender(name).pace(config)
+    return contender(of).pace(config)
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -222,7 +236,9 @@ def read_strategy(text: str) -> Strategy:
     head, _, tail = text.partition(":")
     title, found, name = head.rpartition("=")
     name = name.strip()
-    offered = ready()
+    if name not in (offered := ready()):
+        own_experiments(READ_S)  # one of the lab's own may be new
+        offered = ready()
     if name not in offered:
         raise UnknownName("strategy", name, offered, field="strategies")
     base = offered[name]

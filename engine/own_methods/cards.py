@@ -4,42 +4,46 @@ and its answers to settings. Torch-free; their code is never imported here.
 
 import json
 import os
-import select
-import signal
-import subprocess
-import sys
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, create_model
 
 from engine.config import Config, Rules, setting
 from engine.errors import ConfigError, MethodFault, Problem, UnknownName
-from engine.experiment import Clock, Experiment, Flow, MessagePattern, Preset, ReadySweep, Work
-from engine.home import ROOT, Home
+from engine.experiment import (
+    Baseline,
+    Clock,
+    Contender,
+    Experiment,
+    Flow,
+    MessagePattern,
+    Pace,
+    Preset,
+    Ready,
+    ReadySweep,
+    Reference,
+    Scaling,
+    Work,
+)
+from engine.home import Home
 from engine.metrics import Result
-from engine.own_methods import folders
+from engine.own_methods import children, folders
 from engine.own_methods.folders import MethodFolder, MethodVersion
 
 API = 1
 """The versions of `engine.plugin` that are understood."""
-CODE = "code"
-"""The setting that has the version of the code."""
-LIMIT_S, LOOK_S = 5.0, 0.1
-"""Seconds that a child may sleep before it answers, and the interval of looks; it also has 5 s of CPU time."""
 RETRY_S, LONGEST_RETRY_S = 30.0, 3_600.0
 """Age of a fault from which on the code is read again, as a missing package may be there now; it doubles each time."""
-_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PARALLAB_DATA")
-"""Variables of the environment that a child gets."""
-MOST_BYTES, MOST_CHILDREN, MOST_KEPT = 400_000, 8, 5_000
+MOST_KEPT = 5_000
+CODE = "code"
+"""The setting that has the version of the code."""
 FRESH_S = 1.0
 """Time for which what the folders hold is taken as known."""
 
@@ -86,6 +90,22 @@ class _Preset(_Plain):
     takes: _Text
 
 
+class _Contender(_Plain):
+    length: _Word
+    strategies: Annotated[dict[_Word, Ready], Field(min_length=1, max_length=6)]
+    data: _Text
+    tests: _Text
+
+
+class _Scaling(_Plain):
+    field: _Word
+    start: _Value
+    explained: _Text
+    called: _Title
+    at_once: _Word | Literal[""]
+    rank_metrics: Annotated[tuple[_Text, ...], Field(max_length=10)]
+
+
 class _Card(_Plain):
     name: _Word
     title: _Title
@@ -108,6 +128,8 @@ class _Card(_Plain):
     work_fields: Annotated[tuple[_Word, ...], Field(max_length=10)]
     counts_work: bool
     has_goals: bool
+    duel: _Contender | None
+    scaling: _Scaling | None
     settings: Annotated[dict[_Word, _Setting], Field(max_length=200)]
     description: _Text
 
@@ -119,10 +141,28 @@ class _Card(_Plain):
             return f"EXPERIMENT.name is '{self.name}', but its folder is called '{name}'. Give both the same name."
         if self.axis not in self.settings:
             return f"axis must be one of its settings, got '{self.axis}'."
+        named = [self.duel and self.duel.length, self.scaling and self.scaling.field]
+        if strange := [each for each in named if each and each not in self.settings]:
+            return f"length of Contender and field of Scaling must be one of its settings, got '{strange[0]}'."
+        if self.duel and (lacking := [each for each in ("learning_rate", "batch_size") if each not in self.settings]):
+            return f"An experiment with a Contender needs the setting {lacking[0]}, which duels set. Add it."
+        shorts = self.duel.strategies if self.duel else ()
+        if strange := [each for each in shorts if not f"{each}_".startswith(f"{name}_")]:
+            return f"Strategies must be called {name} or {name}_…, apart from those of others, got '{strange[0]}'."
         for preset, each in self.presets.items():
             if strange := sorted(set(each.settings) - {*self.settings, *Config.model_fields}):
                 return f"The preset {preset} sets {strange[0]}, which is no setting. Correct its name."
         return ""
+
+
+class DuelFacts(BaseModel):
+    """What duels ask of the settings of a run, as its `Contender` says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pace: Pace
+    momentum: _Text
+    gradients: int = Field(ge=1)
 
 
 class Facts(BaseModel):
@@ -139,6 +179,7 @@ class Facts(BaseModel):
     counts: tuple[str, ...]
     work: Work | None
     goals: dict[str, float]
+    duel: DuelFacts | None
 
 
 class OwnConfig(Config):
@@ -155,8 +196,10 @@ class OwnConfig(Config):
         return found
 
     def _answer(self) -> "Facts | list[Problem]":
-        settings = self.model_dump(mode="json", exclude={CODE})
-        return _follows(*self.origin, json.dumps(settings, sort_keys=True))
+        answer = _ask(*self.origin, "settings", self.model_dump(mode="json", exclude={CODE}))
+        if (problems := answer.get("problems")) is not None:
+            return [Problem(str(field)[:60], str(sentence)[:1_000]) for field, sentence in problems]
+        return cast("Facts", _checked(self.origin[1], answer, "facts", Facts))
 
     def rules(self) -> Rules:
         """Yield nothing: raises ConfigError for what its own rules refuse."""
@@ -202,6 +245,8 @@ def _experiment(home: Home, version: MethodVersion, card: _Card) -> Experiment:
         given["goals"] = lambda config: config.facts.goals
     return Experiment(
         **given,
+        duel=_contender(home, version, card.duel) if card.duel else None,
+        scaling=_scaling(home, version, card.scaling) if card.scaling else None,
         flows=tuple(card.flows),
         config=made,
         presets={name: Preset(**dict(each)) for name, each in card.presets.items()},
@@ -209,160 +254,55 @@ def _experiment(home: Home, version: MethodVersion, card: _Card) -> Experiment:
     )
 
 
-# ---- The child -----------------------------------------------------------------------------------------------------
+def _contender(home: Home, version: MethodVersion, said: _Contender) -> Contender:
+    """Return how it takes part in duels; the code says what follows from settings."""
+
+    def given(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        answer = _ask(home, version, "given", {name: value for name, value in settings.items() if name != CODE})
+        return cast("Mapping[str, Any]", _checked(version, answer, "given", _Values))
+
+    return Contender(
+        **{name: getattr(said, name) for name in type(said).model_fields},
+        pace=lambda config: config.facts.duel.pace,
+        momentum=lambda config: config.facts.duel.momentum,
+        gradients=lambda config: config.facts.duel.gradients,
+        given=given,
+    )
 
 
-class _Gone(Exception):
-    """The process had left before it was asked, as an idle one does."""
+def _scaling(home: Home, version: MethodVersion, said: _Scaling) -> Scaling:
+    """Return the reference lines of its sweeps, which the code computes."""
 
-
-class _Child:
-    """A process that has imported an experiment's `config.py`: confined, with limits, killed if it doesn't answer."""
-
-    def __init__(self, home: Home, version: MethodVersion) -> None:
-        self.name = version.name
-        self.lock = threading.Lock()
-        self._rest = b""
-        self._folder = TemporaryDirectory(prefix="parallab-")
-        place = Path(self._folder.name, "experiment")
-        version.copy_to(place)
-        with suppress(OSError):
-            (place / home.catalogue.name).write_bytes(home.catalogue.read_bytes())
-        ours = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        child = [sys.executable, "-m", "engine.own_methods.child", version.name, str(place)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "engine.system.confinement", str(home.path), str(place), *child],
-            cwd=ROOT,
-            env=ours | threads | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PARALLAB_HOME": str(place)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+    def references(baseline: Baseline, axis: Sequence[int]) -> list[Reference]:
+        about = asdict(baseline) | {"config": {name: value for name, value in baseline.config.items() if name != CODE}}
+        answer = _ask(home, version, "references", {"baseline": about, "axis": list(axis)})
+        lines: list[Reference] = _checked(
+            version, answer, "references", Annotated[list[Reference], Field(max_length=10)]
         )
-
-    def read(self) -> dict[str, Any]:
-        """Return its next line; raises MethodFault if none comes in time."""
-        assert self._process.stdout
-        slept_s, got = 0.0, bytearray(self._rest)
-        while b"\n" not in got:
-            if not select.select([self._process.stdout], [], [], LOOK_S)[0]:
-                slept_s += LOOK_S * self._sleeps()
-                if slept_s > LIMIT_S:
-                    raise MethodFault(self.name, f"config.py slept for {LIMIT_S:.0f} s. Do slow work in method.py.")
-                continue
-            more = os.read(self._process.stdout.fileno(), 1 << 16)
-            got += more
-            if len(got) > MOST_BYTES:
-                raise MethodFault(
-                    self.name, f"Its card must have at most {MOST_BYTES:,} bytes. Declare less in config.py."
-                )
-            if not more:
-                if not got and self._process.wait() == 0:
-                    raise _Gone
-                raise MethodFault(self.name, self._end())
-        line, _, self._rest = bytes(got).partition(b"\n")
-        try:
-            found: dict[str, Any] = json.loads(line)
-        except ValueError:
+        if wrong := [each.label for each in lines if len(each.times_s) != len(axis)]:
             raise MethodFault(
-                self.name, "config.py printed into what its process answers. Don't print there."
-            ) from None
-        if why := found.get("fault"):
-            raise MethodFault(self.name, f"{str(why)[:800].rstrip('.')}.")
-        return found
+                version.name, f"The line '{wrong[0]}' must have a time for each of the {len(axis)} values."
+            )
+        return lines
 
-    def _sleeps(self) -> bool:
-        """Return whether it waits for something, other than a core: its limit of processor time can't end that."""
-        try:
-            return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
-        except OSError:  # it has just ended, or this is no Linux
-            return True
-
-    def ask(self, settings: str) -> dict[str, Any]:
-        """Return what it says of settings as JSON; raises MethodFault, and _Gone for an idle one that had left."""
-        assert self._process.stdin
-        with self.lock:
-            try:
-                self._process.stdin.write(f'{{"settings": {settings}}}\n'.encode())
-                self._process.stdin.flush()
-            except OSError:
-                raise _Gone from None
-            return self.read()
-
-    def _end(self) -> str:
-        try:
-            code = self._process.wait(2)
-        except subprocess.TimeoutExpired:
-            return "config.py closed its output."
-        if -code in (signal.SIGXCPU, signal.SIGKILL):
-            return "config.py used more than 5 s of CPU time. Do slow work in method.py."
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
-        return f"The process that read config.py {how}. Let config.py only declare."
-
-    def kill(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):
-                pipe.close()  # type: ignore[union-attr]
-        self._folder.cleanup()
-
-
-_children: dict[MethodVersion, _Child] = {}
-_children_lock = threading.Lock()
-_starting: defaultdict[MethodVersion, threading.Lock] = defaultdict(threading.Lock)
-
-
-def _started(home: Home, version: MethodVersion) -> tuple[_Child, dict[str, Any]]:
-    child = _Child(home, version)
-    try:
-        return child, child.read()
-    except BaseException:
-        child.kill()
-        raise
-
-
-def _living(home: Home, version: MethodVersion) -> _Child:
-    with _starting[version]:  # one that starts slowly keeps nobody waiting for another
-        if child := _children.get(version):
-            return child
-        child = _started(home, version)[0]
-        with _children_lock:
-            _children[version] = child
-            idle = [each for each, other in _children.items() if each != version and not other.lock.locked()]
-            for each in idle[: max(0, len(_children) - MOST_CHILDREN)]:
-                _children.pop(each).kill()
-        return child
-
-
-def _drop(version: MethodVersion, child: _Child) -> None:
-    with _children_lock:
-        if _children.get(version) is child:
-            del _children[version]
-    child.kill()
+    return Scaling(**{name: getattr(said, name) for name in type(said).model_fields}, references=references)
 
 
 @lru_cache(maxsize=MOST_KEPT)
-def _follows(home: Home, version: MethodVersion, settings: str) -> Facts | list[Problem]:
-    """Return what follows from settings, or what is wrong with them; raises MethodFault."""
+def _answer(home: Home, version: MethodVersion, question: str) -> dict[str, Any]:
+    """Return what the code of a version answers to a line of JSON; raises MethodFault."""
     check_approval(home, version)
-    found: dict[str, Any] = {}
-    while not found:
-        child = _living(home, version)
-        try:
-            found = child.ask(settings)
-        except _Gone:
-            _drop(version, child)
-        except MethodFault:
-            _drop(version, child)
-            raise
-    problems = found.get("problems")
-    if problems is not None:
-        return [Problem(str(field)[:60], str(sentence)[:1_000]) for field, sentence in problems]
+    return children.answer(home, version, question)
+
+
+def _ask(home: Home, version: MethodVersion, kind: str, about: Any) -> dict[str, Any]:
+    return _answer(home, version, json.dumps({kind: about}, sort_keys=True))
+
+
+def _checked(version: MethodVersion, answer: Mapping[str, Any], name: str, shape: Any) -> Any:
+    """Return a part of an answer in its shape; raises MethodFault where it has another."""
     try:
-        return Facts.model_validate(found["facts"])
+        return TypeAdapter(shape).validate_python(answer[name])
     except (ValidationError, KeyError) as error:
         raise MethodFault(version.name, _words(error)) from None
 
@@ -381,10 +321,8 @@ def read(home: Home, version: MethodVersion) -> Experiment:
         raise fault
     if not version.card.exists():
         try:
-            child, told = _started(home, version)
-            child.kill()
             try:
-                card = _Card.model_validate(told.get("card"))
+                card = _Card.model_validate(children.read_card(home, version).get("card"))
             except ValidationError as error:
                 raise MethodFault(version.name, f"config.py: {_words(error)}") from None
             if why := card.why_not(version.name):

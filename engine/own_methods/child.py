@@ -3,6 +3,8 @@ answers what follows from settings, a line of JSON for each line. Torch-free, wi
 such code but the process of a run.
 
     {"settings": {…}} -> {"facts": {…}}, or {"problems": [[field, sentence], …]}
+    {"given": {…}} -> {"given": {…}}, the settings that duels derive from others
+    {"references": {"baseline": {…}, "axis": […]}} -> {"references": […]}, the reference lines of a sweep
 """
 
 import gc
@@ -16,7 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from importlib import import_module
 from math import ceil
 from typing import Any, TextIO, get_args, get_origin
@@ -62,7 +64,7 @@ def main(name: str, path: str) -> None:
     signal.alarm(0)
     while select.select([sys.stdin], [], [], IDLE_S)[0] and (line := sys.stdin.readline()):
         _allow()
-        _say(channel, answer(found, json.loads(line)["settings"]))
+        _say(channel, answer(found, *json.loads(line).popitem()))
         signal.alarm(0)
 
 
@@ -123,7 +125,7 @@ def _why(error: BaseException, folder: str) -> str:
 def card_of(found: Any) -> dict[str, Any]:
     """Return an experiment as plain data; raises TypeError, ValueError for one that can't be."""
     from engine.config import Config
-    from engine.experiment import Experiment
+    from engine.experiment import Experiment, Scaling
 
     if not isinstance(found, Experiment):
         raise TypeError(f"EXPERIMENT must be an Experiment, got {type(found).__name__}")
@@ -143,6 +145,9 @@ def card_of(found: Any) -> dict[str, Any]:
         "work_fields": found.config.work_fields,
         "counts_work": found.work is not None,
         "has_goals": found.goals is not Experiment.goals,
+        "duel": found.duel and {name: getattr(found.duel, name) for name in ("length", "strategies", "data", "tests")},
+        "scaling": found.scaling
+        and {each.name: getattr(found.scaling, each.name) for each in fields(Scaling) if each.name != "references"},
         "settings": {name: _setting(name, found.config.model_fields[name]) for name in own},
         "description": found.config.__doc__ or "",
     }
@@ -175,29 +180,41 @@ def _setting(name: str, info: Any) -> dict[str, Any]:
     }
 
 
-def answer(found: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what follows from settings, or why they are refused."""
+def answer(found: Any, kind: str, about: Any) -> dict[str, Any]:
+    """Return what the code of an experiment answers, or why settings are refused."""
     from engine.errors import ConfigError
+    from engine.experiment import Baseline
 
     try:
-        config = found.config.check(settings)
-        return {
-            "facts": {
-                "roles": list(config.roles),
-                "max_gpus": config.max_gpus,
-                "trains_on": config.trains_on,
-                "listens": [bool(config.listens(0)), bool(config.listens(1))],
-                "why_one_node": config.why_one_node(),
-                "unused": sorted(config.unused),
-                "counts": list(found.config.counts(settings)),
-                "work": found.work(config) if found.work else None,
-                "goals": dict(found.goals(config)),
-            }
-        }
+        match kind:
+            case "settings":
+                return {"facts": _facts(found, found.config.check(about), about)}
+            case "given":
+                return {"given": dict(found.duel.given(about))}
+            case "references":
+                return {"references": list(found.scaling.references(Baseline(**about["baseline"]), about["axis"]))}
+        raise KeyError(kind)
     except ConfigError as error:
         return {"problems": [[each.field, each.sentence] for each in error.problems]}
     except Exception as error:
         return {"fault": f"{type(error).__name__}: {error}"[:600]}
+
+
+def _facts(found: Any, config: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    duel = found.duel
+    return {
+        "roles": list(config.roles),
+        "max_gpus": config.max_gpus,
+        "trains_on": config.trains_on,
+        "listens": [bool(config.listens(0)), bool(config.listens(1))],
+        "why_one_node": config.why_one_node(),
+        "unused": sorted(config.unused),
+        "counts": list(found.config.counts(settings)),
+        "work": found.work(config) if found.work else None,
+        "goals": dict(found.goals(config)),
+        "duel": duel
+        and {"pace": duel.pace(config), "momentum": duel.momentum(config), "gradients": duel.gradients(config)},
+    }
 
 
 if __name__ == "__main__":
