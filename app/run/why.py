@@ -102,7 +102,8 @@ def _async_sgd(run: _Recorded) -> str:
     here = f"here it is {number(stale, 2)}" if stale is not None else "here it is not recorded"
     return (
         "Why stale: the server applies each gradient as it arrives, so no trainer waits, and others update in "
-        f"between. Of {others + 1} equally fast trainers the mean staleness is at most {others} (in updates); {here}."
+        f"between. Of {others + 1} equally fast trainers the mean staleness is at most {others} (in updates), "
+        f"less where one ends before another; {here}."
     )
 
 

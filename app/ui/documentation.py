@@ -17,7 +17,19 @@ GUIDES = "experiments/"
 """Begin of the names of the experiments' guides; the rest is the experiment's name."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Use": (
-        *("tour", "own-script", "plugins", "home", "runs", "filter", "compare", "sweeps", "scaling", "timeline"),
+        *(
+            "first-hour",
+            "tour",
+            "own-script",
+            "plugins",
+            "home",
+            "runs",
+            "filter",
+            "compare",
+            "sweeps",
+            "scaling",
+            "timeline",
+        ),
         *("duel", "figures", "museum", "notifications", "api"),
     ),
     "Run a lab": ("deployment", "signing-in", "people", "operations", "cluster", "security", "fault-matrix"),
@@ -37,6 +49,7 @@ PAGE_GUIDES = {
 }
 """The page of documentation about each page of the console."""
 WORDS = {
+    "first-hour": "help start begin tutorial first introduction getting started quick guide steps teach import",
     "own-script": "my own training script command torchrun accelerate uv hydra trackio paste recipe",
     "plugins": "my own method experiment plugin plug-in algorithm write new extend template entry point",
     "api": "script program own automate curl client token launch from python wandb",

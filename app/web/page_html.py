@@ -103,7 +103,12 @@ def _html(path: str, instead: str = "", name: str = "") -> str:
         f"{elsewhere if instead else ''}</script>"
         f"<script>{static_text('header/theme.js')}</script><style>{static_text('header/tools.css')}</style>"
     )
-    addresses = {"search": at("/api/palette"), "tour": at("/docs?page=tour"), "docs": at("/docs")}
+    addresses = {
+        "search": at("/api/palette"),
+        "first_hour": at("/docs?page=first-hour"),
+        "tour": at("/docs?page=tour"),
+        "docs": at("/docs"),
+    }
     guides = {at(page).rstrip("/"): at(f"/docs?page={name}") for page, name in PAGE_GUIDES.items()}
     person = {"name": name, "account": at("/account"), "sign_out": at("/signout")}
     tools, dialogs = (

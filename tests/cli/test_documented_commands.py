@@ -111,7 +111,6 @@ ELSEWHERE = {
     "run hogwild --preset quick": "tests/cli/test_real_runs.py, as its ranks train",
     "run hogwild --on gpu-cluster": "tests/cluster, as it needs a cluster",
     "run --folder ~/project -- torchrun --nproc-per-node 2 train.py --lr 0.1": _OWN,
-    "sweep --folder ~/project --over lr=0.1,0.01 --seeds 3 -- python train.py --lr 0.1": _OWN,
     "link": "tests/access/test_command_link.py, as it needs a console",
     "import path/to/mlruns": "tests/transfer, as it needs a folder of MLflow",
     "remeasure --sweep 3": "tests/cli/test_remeasure.py, as it needs disturbed runs",
