@@ -37,7 +37,7 @@ class LengthProgress:
     settings: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        self._names = length_of(self.settings)
+        self._names, self._first = length_of(self.settings), 1
 
     def at(self, step: int | None, epoch: int | None) -> Progress:
         """Return the progress; unknown without a length, and for good once what is printed exceeds it."""
@@ -48,6 +48,16 @@ class LengthProgress:
                 return done, total, unit
             self._names = self._names if done is None else ()
         return UNKNOWN
+
+    def over_epochs(self, progress: Progress, epoch: int) -> Progress:
+        """Return progress within an epoch as that of the run, where the length is a number of epochs; else as it is."""
+        self._first = min(self._first, epoch)
+        for name in self._names:
+            epochs, before = int(self.settings[name]), epoch - self._first
+            if "epoch" in name.lower() and before < epochs:
+                done, total, unit = progress
+                return before * total + done, epochs * total, unit
+        return progress
 
 
 @dataclass

@@ -250,6 +250,15 @@ def test_a_script_is_as_far_as_the_steps_or_epochs_it_prints_until_they_exceed_i
     assert found.at(401, None) == found.at(10, None) == UNKNOWN, "it counts something else"
 
 
+def test_progress_within_an_epoch_is_that_of_all_epochs_where_their_number_is_known() -> None:
+    found = LengthProgress({"epochs": 14})
+    assert found.over_epochs((640, 60_000, "steps"), 2) == (60_640, 840_000, "steps")
+    assert found.over_epochs((640, 60_000, "steps"), 15) == (640, 60_000, "steps"), "it counts something else"
+    assert found.over_epochs((640, 60_000, "steps"), 0) == (640, 840_000, "steps")
+    assert found.over_epochs((0, 60_000, "steps"), 1) == (60_000, 840_000, "steps"), "its first epoch is 0"
+    assert LengthProgress({"steps": 14}).over_epochs((1, 10, "steps"), 2) == (1, 10, "steps")
+
+
 def test_the_pace_of_a_script_leaves_out_its_start() -> None:
     pace = ScriptPace()
     for progress, at_s in ((UNKNOWN, 1.0), ((1, 10, "epochs"), 80.0), ((1, 10, "epochs"), 85.0)):

@@ -366,6 +366,8 @@ class CommandProgress(ProgressWriter):
         if not found[1]:
             step, epoch = self.sources.position
             found = self.by_length.at(self.logged_step if step is None else step, epoch)
+        elif (epoch := self.sources.epoch_of_progress) is not None:
+            found = self.by_length.over_epochs(found, epoch)
         self.pace.add(found, time.monotonic())
         return found
 

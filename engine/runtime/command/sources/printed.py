@@ -55,6 +55,10 @@ class PrintedLines:
     """Whether steps are finer than epochs."""
     epochs: int | None = None
     """The total number of epochs."""
+    within: tuple[int, int] | None = None
+    """The epoch and the step of the last progress that began anew with its epoch, as far as one can tell."""
+    over: bool = False
+    """Whether steps are counted over all epochs, as they went on into another one."""
     bar: int | None = None
     example: str = ""
     clocks: dict[str, _Clock] = field(default_factory=dict)
@@ -242,6 +246,14 @@ class PrintedLines:
             self.progress = epoch * total + done, epochs * total, "batches"
         else:
             self.progress = done, total, "steps"
+            self._note_within(done)
+
+    def _note_within(self, done: int) -> None:
+        """Note whether the progress counts from the begin of an epoch, of which one doesn't know how many there are."""
+        if self.within and self.epoch != self.within[0]:
+            self.over = done > self.within[1]
+        is_within = self.epoch is not None and not self.epochs and not self.over
+        self.within = (self.epoch, done) if is_within and self.epoch is not None else None
 
     def _text(self, text: str, at: float) -> list[Value]:
         """Return the pairs of a line, at its step or else at the one of the lines before."""
@@ -287,6 +299,7 @@ class PrintedLines:
         if is_training and total:
             before = max((self.epoch or 0) - 1, 0) if self.epochs else 0
             self.progress = before * total + index, (self.epochs or 1) * total, "steps"
+            self._note_within(index)
         if not has_values:
             return index
         self.is_fine = self.is_fine or is_training

@@ -15,6 +15,7 @@ from engine.recorder import Point
 from engine.runtime.command.sources.duplicates import Duplicates, Logged
 from engine.runtime.command.sources.event_folders import EventFolders
 from engine.runtime.command.sources.followed import Fragment, PrintedLog, Recorded
+from engine.runtime.command.sources.printed import PrintedLines
 from engine.runtime.command.sources.readings import PRINTED, Reading, Recognised, Stream, Value
 from engine.transfer.import_bounds import LONGEST_METRIC, MOST_METRICS, shortened
 
@@ -129,13 +130,23 @@ class Sources:
         for stream in sorted(self._streams.values(), key=lambda stream: stream.rank or 0):
             if isinstance(stream, Recorded) and stream.progress:
                 return *stream.progress, "steps"
-        logs = sorted(self._logs.values(), key=lambda log: log.rank or 0)
-        return next((log.printed.progress for log in logs if log.printed.progress[1]), (0, 0, ""))
+        return next((each.progress for each in self._lines if each.progress[1]), (0, 0, ""))
+
+    @property
+    def epoch_of_progress(self) -> int | None:
+        """The epoch that `progress` counts the steps of; None where it counts all of the run."""
+        if any(isinstance(stream, Recorded) and stream.progress for stream in self._streams.values()):
+            return None
+        return next((each.within and each.within[0] for each in self._lines if each.progress[1]), None)
+
+    @property
+    def _lines(self) -> list[PrintedLines]:
+        return [log.printed for log in sorted(self._logs.values(), key=lambda log: log.rank or 0)]
 
     @property
     def position(self) -> tuple[int | None, int | None]:
         """The step and the epoch of the last printed line that has one."""
-        logs = [log.printed for log in sorted(self._logs.values(), key=lambda log: log.rank or 0)]
+        logs = self._lines
         step = next((each.step for each in logs if each.step is not None), None)
         epoch = next((each.epoch for each in logs if each.epoch is not None), None)
         return step, next((each.step for each in logs if not each.is_fine), None) if epoch is None else epoch

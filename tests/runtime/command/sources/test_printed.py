@@ -365,3 +365,17 @@ WHOLE = str(read(TEXT))
 @drawn(cuts=some.lists(some.integers(0, 5_000), max_size=30))
 def test_the_same_bytes_give_the_same_values_wherever_they_are_cut(cuts: list[int]) -> None:
     assert str(read(TEXT, *cuts)) == WHOLE
+
+
+def test_progress_within_an_epoch_is_told_from_one_over_all_epochs() -> None:
+    lines, found = PrintedLines(), []
+    for line in ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.5", "Train Epoch: 2 [0/60000 (0%)]\tLoss: 1.5"):
+        lines.read(line, 0.0)
+        found.append((lines.progress, lines.within))
+    assert found == [((640, 60_000, "steps"), (1, 640)), ((0, 60_000, "steps"), (2, 0))]
+    for line in ("epoch 1, step 900/5000, loss 2.5", "epoch 2, step 1200/5000, loss 1.5"):
+        lines.read(line, 0.0)
+    assert (lines.progress, lines.within) == ((1200, 5000, "steps"), None), "its steps go on"
+    lines = PrintedLines()
+    lines.read("Epoch 2/3 [10/50] loss 0.5", 0.0)
+    assert (lines.progress, lines.within) == ((60, 150, "steps"), None), "it says how many epochs there are"
