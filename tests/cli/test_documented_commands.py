@@ -17,7 +17,7 @@ from tests.app.browsing import Client
 from tests.labs import basic, sweeps
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LINE = re.compile(r"^    (?:\S+ )*?python -m engine (.+)$", re.MULTILINE)
+LINE = re.compile(r"^ {4,}(?:\S+ )*?python -m engine (.+)$", re.MULTILINE)
 INLINE = re.compile(r"`python -m engine ((?:(?![A-Z]{2})[^`])+)`")
 """One within a sentence or a table; one with a placeholder such as NAME is none to copy."""
 REST = re.compile(r" (?:< \S+|> \S+|\| .*)$")
