@@ -28,7 +28,7 @@ def say_and_break(send: Any, *words: str) -> None:
 
 def say_what_is_loaded(channel: Connection) -> None:
     """Send, as JSON, which of the slow modules this process was forked with, and whether it collects garbage."""
-    names = ("torch", "engine.experiments.hogwild.method", "torch._dynamo", "torchvision")
+    names = ("torch", "engine.experiments.hogwild.method", "torch._dynamo")
     found = {name: name in sys.modules for name in names}
     channel.send(json.dumps(found | {"complete": has_loaded(), "collects garbage": gc.isenabled()}))
 

@@ -82,7 +82,7 @@ def look_at(home: Home, folder: str, title: str) -> Listed:
         )
     counts = {}
     for name in FILES:
-        counts[name] = _count(place / name)
+        counts[name] = entries(place / name)
     for images, labels in (FILES[:2], FILES[2:]):
         if counts[images] != counts[labels]:
             raise DataError(
@@ -96,7 +96,7 @@ def look_at(home: Home, folder: str, title: str) -> Listed:
     )
 
 
-def _count(path: Path) -> int:
+def entries(path: Path) -> int:
     """Return the number of images or labels in a file's header, checked against its size."""
     if not path.is_file():
         raise DataError(

@@ -1,6 +1,7 @@
 """Every data set by name, ready to train on: as raw pixels, and as normalized tensors in shared memory.
 
-Readers import scikit-learn and torchvision on use: they take a second each, and a run needs at most one of them.
+Files are read without the packages that ship or download them, scikit-learn and torchvision, which take 1 and 3 s to
+import.
 """
 
 import io
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +23,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from engine.catalogue import FILES, catalogue
-from engine.data.added_files import checksum
+from engine.data.added_files import checksum, entries
 from engine.data.catalogue import DATA_SETS, damaged_files, data_set, state
 from engine.data.stdlib import BYTES, WINDOW, checked, standard_library
 from engine.data.tensors import check_room, shared
@@ -46,13 +48,6 @@ def load(name: str, home: Home | None = None) -> "ImageSet":
     if data_set(name, home).kind == "text":
         return _text(name)
     return shared_images(read(name, home))
-
-
-def preload() -> None:
-    """Import every reader now, so that no run waits for it later."""
-    import sklearn.datasets
-    import sklearn.model_selection  # noqa: F401
-    import torchvision.datasets  # noqa: F401
 
 
 def _reader(name: str) -> "Callable[[Home], PixelSet]":
@@ -143,18 +138,39 @@ INK = 16
 
 
 def _digits(home: Home) -> PixelSet:
-    """Return the digits, split into 1,437 to train and 360 to test, stratified by digit."""
-    from sklearn.datasets import load_digits  # a second
-    from sklearn.model_selection import train_test_split
-
-    source = load_digits()
-    train, test = train_test_split(
-        range(len(source.target)), test_size=DATA_SETS["digits"].test, random_state=SPLIT_SEED, stratify=source.target
-    )
-    pixels, labels = scaled_digits(torch.from_numpy(source.images)), torch.from_numpy(source.target)
+    """Return the digits, split into 1,437 to train and 360 to test, stratified by digit; raises DataError without
+    scikit-learn.
+    """
+    package = find_spec("sklearn")
+    if package is None or package.origin is None:
+        raise DataError(
+            "Data set digits is part of scikit-learn, which is missing. Install the requirements (make install), or "
+            "choose another dataset."
+        )
+    file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    rows = np.loadtxt(file, dtype=np.int64, delimiter=",")  # 64 pixels and the digit
+    train, test = _stratified(rows[:, -1], DATA_SETS["digits"].test)
+    pixels, labels = scaled_digits(torch.from_numpy(rows[:, :-1]).view(-1, 8, 8)), torch.from_numpy(rows[:, -1])
     return PixelSet(
         "digits", pixels[train], labels[train], pixels[test], labels[test], *mean_and_deviation(pixels[train])
     )
+
+
+def _stratified(labels: np.ndarray[Any, Any], tested: int) -> tuple[Tensor, Tensor]:
+    """Return the samples to train on and to test, as scikit-learn's `train_test_split` draws them from SPLIT_SEED."""
+    random = np.random.RandomState(SPLIT_SEED)
+    counts = np.bincount(labels)
+    exact = counts * (1 - tested / len(labels))
+    kept = np.floor(exact).astype(int)
+    for remainder in np.unique(exact - kept)[::-1]:  # the largest remainders get one more, ties by lot
+        tied = np.flatnonzero(exact - np.floor(exact) == remainder)
+        left = len(labels) - tested - int(kept.sum())
+        if left:
+            kept[random.choice(tied, min(len(tied), left), replace=False)] += 1
+    shuffled = [np.flatnonzero(labels == label)[random.permutation(count)] for label, count in enumerate(counts)]
+    train = np.concatenate([each[:count] for each, count in zip(shuffled, kept, strict=True)])
+    test = np.concatenate([each[count:] for each, count in zip(shuffled, kept, strict=True)])
+    return torch.from_numpy(random.permutation(train)), torch.from_numpy(random.permutation(test))
 
 
 def scaled_digits(images: Tensor) -> Tensor:
@@ -222,18 +238,18 @@ def _added(name: str, home: Home) -> PixelSet:
                 "ask an admin to add the data set again: python -m engine catalogue add-dataset "
                 f"{name} --folder {listed.folder}"
             )
-    train, train_labels, test, test_labels = (_idx_numbers(home, listed.folder, file) for file in FILES)
+    train, train_labels, test, test_labels = (_idx_numbers(home.data / listed.folder / file) for file in FILES)
     return PixelSet(name, train, train_labels.long(), test, test_labels.long(), *mean_and_deviation(train))
 
 
-def _idx_numbers(home: Home, folder: str, file: str) -> Tensor:
+def _idx_numbers(path: Path) -> Tensor:
     """Return the bytes of a file after its header: uint8 [N, 28, 28] of images, [N] of labels."""
-    path, is_images = home.data / folder / file, "images" in file
+    is_images = "images" in path.name
     found = torch.from_numpy(np.fromfile(path, np.uint8, offset=IMAGES_HEAD if is_images else LABELS_HEAD))
     return found.view(-1, 28, 28) if is_images else found
 
 
-# ---- MNIST and Fashion-MNIST by torchvision's loaders: read from the data folder, or downloaded there once ---------
+# ---- MNIST and Fashion-MNIST: read from the data folder, or downloaded there once by torchvision's loaders ---------
 # Complete downloads are moved into place, so an interrupted one leaves no partial data set.
 
 SILENCE_S = 30.0
@@ -259,7 +275,7 @@ class Source:
 
     @property
     def loader(self) -> Any:
-        """Torchvision's class, which takes a second to import."""
+        """Torchvision's class, which takes three seconds to import."""
         from torchvision import datasets
 
         return getattr(datasets, self.subfolder)
@@ -281,21 +297,18 @@ class Source:
 
 def _parts(source: Source, home: Home) -> list[tuple[Tensor, Tensor]]:
     """Return pixels and labels of the training part, then of the test part."""
-    title, folder, found = source.title, source.folder(home), data_set(source.name)
-    try:
-        parts = [source.loader(home.data, train=part, download=False) for part in (True, False)]
-    except (AssertionError, RuntimeError, OSError, ValueError, KeyError) as error:
-        raise DataError(
-            f"{title} in {folder} can't be read ({str(error) or type(error).__name__}). Delete that "
-            "folder; the next run downloads it again."
-        ) from error
-    for part, count in zip(parts, (found.train, found.test), strict=True):
-        if len(part.targets) != count or not 0 <= int(part.targets.min()) <= int(part.targets.max()) <= 9:
-            raise DataError(
-                f"{title} in {folder} has labels other than {count:,} digits from 0 to 9. Delete that "
-                "folder; the next run downloads it again."
-            )
-    return [(part.data, part.targets) for part in parts]
+    folder, found, parts = source.folder(home), data_set(source.name), []
+    cure = "Delete that folder; the next run downloads it again."
+    for count, files in ((found.train, FILES[:2]), (found.test, FILES[2:])):
+        try:
+            right = all(entries(folder / file) == count for file in files)
+        except DataError as error:
+            raise DataError(f"{source.title} in {folder} can't be read ({error}) {cure}") from error
+        pixels, labels = (_idx_numbers(folder / file) for file in files)
+        if not right or int(labels.max()) > 9:
+            raise DataError(f"{source.title} in {folder} has labels other than {count:,} digits from 0 to 9. {cure}")
+        parts.append((pixels, labels.long()))
+    return parts
 
 
 def _check_sizes(source: Source, home: Home) -> None:

@@ -65,25 +65,19 @@ def test_mnist_is_normalized_as_published(mnist: Path) -> None:
     assert torch.equal(load("mnist").test_images[7, 0], image)
 
 
-def test_digits_are_cut_without_loss_or_overlap() -> None:
+def test_digits_are_split_as_scikit_learn_splits_them() -> None:
     from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
 
     from engine.data.sets import scaled_digits
 
     source = load_digits()
     pixels = read("digits")
-    together = torch.cat([pixels.train_pixels, pixels.test_pixels]).flatten(1)
-    rows = sorted(
-        zip(map(tuple, together.tolist()), torch.cat([pixels.train_labels, pixels.test_labels]).tolist(), strict=True)
-    )
-    expected = sorted(
-        zip(
-            map(tuple, scaled_digits(torch.from_numpy(source.images)).flatten(1).tolist()),
-            source.target.tolist(),
-            strict=True,
-        )
-    )
-    assert rows == expected
+    parts = train_test_split(range(1797), test_size=360, random_state=0, stratify=source.target)
+    drawings, labels = scaled_digits(torch.from_numpy(source.images)), torch.from_numpy(source.target)
+    ours = ((pixels.train_pixels, pixels.train_labels), (pixels.test_pixels, pixels.test_labels))
+    for (images, digits), part in zip(ours, parts, strict=True):
+        assert torch.equal(images, drawings[part]) and torch.equal(digits, labels[part])
 
 
 def test_each_digit_has_the_same_share_in_training_and_test() -> None:

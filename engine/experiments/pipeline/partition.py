@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from engine.data.nets import FlatSgd, bind, fast_in_small_batches, flat_weights, layers_of, resnet
+from engine.data.nets import FlatSgd, bind, fast_in_small_batches, flat_weights, resnet
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.micro_batches import CALIBRATION
 from engine.pipelining import sizes
@@ -26,7 +26,7 @@ CALIBRATED_ON = 16
 """Images that frozen batch-norm takes its statistics from."""
 
 
-def whole_net(config: PipelineConfig) -> nn.Module:
+def whole_net(config: PipelineConfig) -> nn.Sequential:
     """Return the net with its initial weights, in training mode; frozen batch-norm has the statistics of some random
     images.
     """
@@ -63,7 +63,7 @@ def train_mode(net: nn.Module, config: PipelineConfig) -> None:
 def boundaries(config: PipelineConfig) -> tuple[tuple[int, ...], ...]:
     """Return the input shape of each layer, for one image, without computing anything."""
     with torch.device("meta"):
-        layers = layers_of(resnet(config.model, config.outputs, seed_of(config.seed, WEIGHTS)).eval())
+        layers = resnet(config.model, config.outputs, seed_of(config.seed, WEIGHTS)).eval()
         activations, found = torch.empty(1, 3, config.image_size, config.image_size), []
         for layer in layers:
             found.append(tuple(activations.shape[1:]))
@@ -192,7 +192,7 @@ class Stage:
 
 def make_stage(rank: Rank, number: int, config: PipelineConfig, costs: Tensor) -> Stage:
     """Return stage `number` (from 0) of the partitioned net; `costs` [stages, layers] is in shared memory."""
-    layers = layers_of(whole_net(config).to(rank.device))
+    layers = [*whole_net(config).to(rank.device)]
     cuts = (0, *cut(rank, number, config, costs, layers), len(layers))
     return Stage(config, number, layers[cuts[number] : cuts[number + 1]], rank.device, cuts[number])
 

@@ -6,7 +6,6 @@ Multiprocessing ignores a preload that fails: `LOADED` marks that this one compl
 
 import gc
 import os
-from contextlib import suppress
 
 from engine.system import network_isolation
 
@@ -30,16 +29,14 @@ try:
     torch.set_num_threads(1)
     for _name in EXPERIMENTS:
         method(_name)
-    # What only some methods need takes a second each: a run that has arrived does not wait for it.
-    if not is_in_hurry():  # the first optimizer of torch's imports torch._dynamo
+    # Only some methods use torch's optimizers, whose first one imports torch._dynamo for two seconds: a run that has
+    # arrived does not wait for it.
+    if not is_in_hurry():
         _parameter = torch.nn.Parameter(torch.zeros(1))
         _parameter.grad = torch.zeros(1)
         _optimizer = torch.optim.SGD([_parameter], lr=0.1, momentum=0.5)
         _optimizer.step()
         _optimizer.zero_grad()
-    if not is_in_hurry():
-        with suppress(Exception):  # a broken torchvision fails only the runs that need it
-            import torchvision.models.resnet  # noqa: F401
     LOADED = not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # CUDA does not survive a fork
 finally:
     gc.freeze()  # collections in ranks skip what was imported here, whose memory stays shared

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from engine.config import Config
 from engine.data.added_files import files_used
-from engine.data.sets import preload
 from engine.home import Home
 from engine.registry import experiment, method
 from engine.runtime.nodes.node import Node
@@ -43,17 +42,7 @@ def main() -> None:
 
 
 def warm_up() -> None:
-    """Load what any run may need before a person waits for it; a data set with a broken reader fails only the runs that
-    need it.
-    """
-    try:
-        preload()
-        if not run_is_waiting():
-            import torchvision.models.resnet  # noqa: F401
-    except Exception:
-        log.exception(
-            "torchvision or a data set reader could not be imported; see the doctor command for missing packages"
-        )
+    """Wait until the fork server has loaded what any run may need, before a person waits for it."""
     if not fork_server.wait_until_loaded():
         log.warning(
             "The fork server did not load completely; ranks start slowly. See `python -m engine "

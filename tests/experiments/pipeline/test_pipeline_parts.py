@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.data.nets import layers_of, resnet
+from engine.data.nets import drawn_from, resnet
 from engine.errors import ConfigError, DeviceError, PeerLost, RunFailed
 from engine.experiments.pipeline.config import LAYERS, PipelineConfig
 from engine.experiments.pipeline.gpipe import links as rpc_links
@@ -48,12 +48,19 @@ def test_rules_name_the_value_the_rule_and_the_cure() -> None:
 
 
 @pytest.mark.parametrize(("model", "layers"), LAYERS.items())
-def test_layers_one_after_another_are_the_net(model: Any, layers: int) -> None:
-    net = resnet(model, 5, seed=3).eval()
-    images = torch.randn(2, 3, 32, 32)
-    with torch.no_grad():
-        assert len(layers_of(net)) == layers
-        assert torch.equal(torch.nn.Sequential(*layers_of(net))(images), net(images))
+def test_a_net_is_torchvisions_bit_for_bit_as_a_list_of_layers(model: Any, layers: int) -> None:
+    from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet  # seconds
+
+    counts = {"resnet50": [3, 4, 6, 3], "resnet18": [2, 2, 2, 2], "small_resnet": [1, 1, 1, 1]}[model]
+    with drawn_from(3):
+        theirs = ResNet(Bottleneck if model == "resnet50" else BasicBlock, counts, num_classes=5)
+    ours, images = resnet(model, 5, seed=3), torch.randn(2, 3, 32, 32)
+    assert len(ours) == layers
+    assert torch.equal(ours(images), theirs(images))
+    for net in (ours, theirs):
+        net(images).square().sum().backward()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(mine, other) and torch.equal(mine.grad, other.grad)
 
 
 def test_boundaries_are_the_shapes_of_what_goes_into_each_layer() -> None:

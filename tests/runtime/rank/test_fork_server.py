@@ -59,6 +59,5 @@ def test_a_run_that_has_arrived_waits_for_torch_and_the_methods_alone(
         "torch": True,
         "engine.experiments.hogwild.method": True,
         "torch._dynamo": all_of_torch,
-        "torchvision": all_of_torch,
         "collects garbage": True,
     }
