@@ -112,6 +112,9 @@ METRICS = {
         Metric("test/accuracy", "Test accuracy", "%", "max", smooth=False).says(
             "Percentage of the test set classified correctly."
         ),
+        Metric("train/compression_error", "Compression error", "", "min").says(
+            "What a trainer did not send of its gradient plus earlier remainders, as a fraction of the sum's length."
+        ),
         Metric("train/policy_loss", "Policy loss", "", None, signed=True).says(
             "Clipped policy loss, averaged over an update."
         ),

@@ -7,9 +7,10 @@ from collections.abc import Collection, Sequence
 
 SEEDING = 2
 """The current rule. A new rule needs a new number: runs of different rules are never averaged, paired or resumed."""
-WEIGHTS, ORDER, DROPOUT, ENVIRONMENT, EVALUATION, PARTITION = range(6)
+WEIGHTS, ORDER, DROPOUT, ENVIRONMENT, EVALUATION, PARTITION, COMPRESSION = range(7)
 """Streams: initial weights; sample order; dropout and other uses of torch's generator, such as actions; episodes;
-evaluation (test episodes, sampled weights); data partition. Never renumber them: that would change every run.
+evaluation (test episodes, sampled weights); data partition; first factors of compressed gradients. Never renumber them:
+that would change every run.
 """
 FIRST_SERVER = 1 << 16
 

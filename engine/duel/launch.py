@@ -100,7 +100,8 @@ def _length(duel: Duel, found: Pace, field: str, known: type[Config]) -> int:
     if kind == "bytes" and found.bytes is None:
         raise ConfigError.of(
             "budget",
-            "budget must be in passes, updates or seconds; got bytes. The method exchanges no data between processes.",
+            "budget must be in passes, updates or seconds; got bytes. The method exchanges no data between processes, "
+            "or compresses it.",
         )
     length = found.units("passes", MOST_PASSES) if kind == "seconds" else found.units(kind, amount)
     most = bound_of(known.model_fields[field], "le")

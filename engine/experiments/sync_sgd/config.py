@@ -31,6 +31,14 @@ class SyncSgdConfig(TrainingConfig):
     """diloco only: learning rate of the outer SGD. With 1, and outer_momentum 0, the global weights become the mean."""
     outer_momentum: float = setting(0.9, low=0, below=1, only=DILOCO)
     """diloco only: Nesterov momentum of the outer SGD."""
+    compression: Literal["none", "bf16", "powersgd", "topk", "sign"] = setting("none")
+    """What gradients and ddp send of a gradient. bf16: half the bits; powersgd: matrices as products of two with few
+    columns; topk: the largest numbers; sign: one bit each and the mean magnitude. The last three add what was not sent
+    to the next gradient. By ddp bf16 and powersgd alone, which torch has."""
+    compression_rank: int = setting(2, low=1, high=64, only={"compression": "powersgd"})
+    """powersgd only: columns of the two factors of each matrix."""
+    compression_share: float = setting(1.0, above=0, high=100, unit="%", only={"compression": "topk"})
+    """topk only: percentage of the gradient's numbers that each trainer sends, with their places."""
     elastic_rate: float = setting(0.9, above=0, high=1, advanced=True)
     """elastic only: fraction by which the centre moves towards the trainers' mean per round (the paper's beta); each
     trainer moves beta / N towards the centre."""
@@ -53,11 +61,11 @@ class SyncSgdConfig(TrainingConfig):
     """Transport of vectors. gloo: ring over all trainers; rpc, shared_memory: to trainer1 and back; ddp requires gloo
     (NCCL with one GPU per trainer)."""
     simulated_bandwidth: float | None = setting(None, low=0.1, high=1e6, unit="Mbit/s", advanced=True, empty="no limit")
-    """Simulated bandwidth of each trainer's link: after each average all sleep as long as a ring all-reduce would take
+    """Simulated bandwidth of each trainer's link: after each average all sleep as long as what they sent would take
     over such links. gloo only."""
     simulated_latency_ms: float = setting(0.0, low=0, high=10_000, unit="ms", advanced=True)
-    """Simulated latency of each of the 2 (N - 1) messages of a ring all-reduce among N trainers, slept likewise. gloo
-    only."""
+    """Simulated latency of each message, such as the 2 (N - 1) of a ring all-reduce among N trainers, slept likewise.
+    gloo only."""
     evaluate_every: int = interval(1, "rounds", "it is tested only at the end", high=100_000)
     """Rounds between tests of the global weights by trainer1. 0 tests only at the end."""
 
@@ -84,10 +92,12 @@ class SyncSgdConfig(TrainingConfig):
         """Whether trainers sleep after each average."""
         return bool(self.simulated_bandwidth or self.simulated_latency_ms)
 
-    def link_s(self, sent: int) -> float:
-        """Return the seconds of an average over the simulated links, in which each trainer sends `sent` bytes."""
+    def link_s(self, sent: int, messages: int) -> float:
+        """Return the seconds of an exchange over the simulated links, in which each trainer sends that many bytes in
+        that many messages, one after another.
+        """
         transfer_s = 8 * sent / (1e6 * self.simulated_bandwidth) if self.simulated_bandwidth else 0.0
-        return transfer_s + 2 * (self.trainers - 1) * self.simulated_latency_ms / 1000
+        return transfer_s + messages * self.simulated_latency_ms / 1000
 
     def tests_after(self, number: int) -> bool:
         """Return whether the global weights are tested after that round (counted from 1)."""
@@ -103,6 +113,14 @@ class SyncSgdConfig(TrainingConfig):
         why = "whose processes make one pass over their part per round"
         yield tutorial("average_every", 0, why=why, cure=f"Choose 0 {cure}")
         yield tutorial("optimizer", "sgd", why="which supports no other", cure=f"Choose sgd {cure}")
+        compresses, cure = not self.has("compression none"), "Choose none or sync gradients."
+        yield ddp("compression", "none", "bf16", "powersgd", why="for which torch has no other", cure=cure)
+        averages_weights, why = not self.steps_together, "which averages weights"
+        yield Rule("compression", f"none for sync {self.sync}", why, cure, broken=compresses and averages_weights)
+        by_server, why = not self.has("transport gloo"), "which exchanges whole vectors"
+        yield Rule(
+            "compression", f"none for transport {self.transport}", why, "Choose gloo.", broken=compresses and by_server
+        )
         by_our_ring = self.has("transport gloo") and not self.has("sync ddp") and not self.has("variant tutorial")
         if self.has_simulated_link and not by_our_ring:
             field = "simulated_bandwidth" if self.simulated_bandwidth else "simulated_latency_ms"
@@ -127,7 +145,8 @@ def _pace(config: Any) -> Pace:
     passes = sum(steps) * config.batch_size / size if every else 1.0
     updates = max(steps) if config.steps_together else fmean(steps)
     exchanges = config.trainers * (max(steps) if config.steps_together else 1)
-    return Pace(passes, updates / passes, bytes_exchanged(exchanges / passes, model=config.model), passes / steps[0])
+    whole = bytes_exchanged(exchanges / passes, model=config.model) if config.compression == "none" else None
+    return Pace(passes, updates / passes, whole, passes / steps[0])
 
 
 CONTENDER = Contender(
@@ -197,6 +216,14 @@ EXPERIMENT = Experiment(
             | {"rounds": 24, "average_every": 16, "evaluate_every": 8, "partition": "shuffled"}
             | {"learning_rate": 0.1, "momentum": 0.9, "keep_optimizer": True},
         ),
+        "compressed": Preset(
+            "Two trainers average compressed gradients of the digits in each step: PowerSGD with factors of 2 columns.",
+            DIGITS
+            | {"sync": "gradients", "compression": "powersgd", "rounds": 20, "batch_size": 32, "learning_rate": 0.05}
+            | {"momentum": 0.9, "schedule": "linear", "keep_optimizer": True, "evaluate_every": 5}
+            | {"threads_per_rank": 1},
+            expects={"test/accuracy": 95.0},
+        ),
         "federated": Preset(
             "As in federated learning: each trainer has few labels, in unequal shares.",
             _PUBLISHED | {"partition": "dirichlet", "alpha": 0.3, "evaluate_every": 1},
@@ -204,12 +231,21 @@ EXPERIMENT = Experiment(
     },
     ready_sweeps=(
         ReadySweep(
+            "What does compression cost?",
+            "compressed",
+            {"compression": "none, bf16, powersgd, topk, sign"},
+            TradeOff("perf/exchanged.last", "test/accuracy.last", 2, baseline={"compression": "none"}),
+            changes={"evaluate_every": 0},
+            run_s=9,
+        ),
+        ReadySweep(
             "How rarely may trainers average?",
             "quick",
             {"sync": "gradients, weights, diloco", "average_every": "10, 50, 200"},
-            TradeOff("perf/exchanged.last", "test/loss.last", 5, is_relative=True, baseline={"sync": "gradients"}),
+            TradeOff("perf/exchanged.last", "test/accuracy.last", 2, baseline={"sync": "gradients"}),
             changes={"rounds": 8, "average_every": 50, "optimizer": "adamw", "learning_rate": 0.001}
             | {"schedule": "constant", "evaluate_every": 0},
+            run_s=9,
         ),
     ),
     pattern="average",

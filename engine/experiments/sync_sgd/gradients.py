@@ -7,10 +7,13 @@ The mean of N gradients of b samples is the gradient of N x b samples. A trainer
 continues without a mini-batch, and the mean is over the others.
 """
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.nn.functional import nll_loss
 from torch.nn.parallel import DistributedDataParallel
 
@@ -40,12 +43,14 @@ class GradientAverage:
                 batch = part.next_batch()
             with trainer.record.phase("compute"):
                 trainer.faults.inject(trainer.log.steps + 1)
-            loss = self.step(number, step, batch)
-            trainer.log.log_step(loss, len(batch[1]))
+            loss, measured = self.step(number, step, batch)
+            trainer.log.log_step(loss, len(batch[1]), measured)
         trainer.global_state.copy_(trainer.net.state)
 
-    def step(self, number: int, step: int, batch: Batch | None) -> float:
-        """Make one step on a mini-batch (None if this trainer has finished its part) and return its loss."""
+    def step(self, number: int, step: int, batch: Batch | None) -> tuple[float, Mapping[str, float]]:
+        """Make one step on a mini-batch (None if this trainer has finished its part); return its loss and its other
+        measurements.
+        """
         trainer, net, loss = self.trainer, self.trainer.net, 0.0
         if batch is None:
             net.message.zero_()
@@ -53,7 +58,8 @@ class GradientAverage:
             with trainer.record.phase("compute"):
                 loss = net.compute_gradient(*batch)
         self.store_before_last_average(step)
-        trainer.average(net.message, f"step {step + 1} of round {number}")
+        is_last = step == trainer.part.longest_steps - 1
+        measured = trainer.average_gradient(f"step {step + 1} of round {number}", is_last=is_last)
         with trainer.record.phase("update"):
             if (contributors := trainer.part.contributors(step)) < trainer.config.trainers:
                 net.message.mul_(
@@ -61,7 +67,7 @@ class GradientAverage:
                 )  # the mean over trainers with a mini-batch left
             trainer.optimizer.step()
             net.statistics.copy_(net.message[net.parameters :])
-        return loss
+        return loss, measured
 
     def store_before_last_average(self, step: int) -> None:
         """Store this trainer's own state for a checkpoint before the round's last average."""
@@ -76,12 +82,17 @@ class TorchDdp(GradientAverage):
 
     def __init__(self, trainer: SyncTrainer) -> None:
         super().__init__(trainer)
-        self._net = DistributedDataParallel(trainer.net.module)
+        self._net, self._power = DistributedDataParallel(trainer.net.module), None
+        if trainer.config.compression == "bf16":
+            self._net.register_comm_hook(None, bf16_compress_hook)
+        elif trainer.config.compression == "powersgd":  # torch sends the first two steps whole
+            self._power = PowerSGDState(None, trainer.config.compression_rank, start_powerSGD_iter=2)
+            self._net.register_comm_hook(self._power, powerSGD_hook)
         self._last_batch: Batch | None = None
         self._steps = 0
         """Steps made by this process."""
 
-    def step(self, number: int, step: int, batch: Batch | None) -> float:
+    def step(self, number: int, step: int, batch: Batch | None) -> tuple[float, Mapping[str, float]]:
         trainer = self.trainer
         # torch always divides by N
         share = trainer.config.trainers / trainer.part.contributors(step) if batch else 0.0
@@ -98,13 +109,17 @@ class TorchDdp(GradientAverage):
             loss = nll_loss(self._net(images), labels)
         self._steps += 1
         self.store_before_last_average(step)
+        compressed = self._power.total_numel_after_compression if self._power else 0
         with trainer.record.phase("compute"), trainer.circle.meeting(what):
             (loss * share).backward()  # type: ignore[no-untyped-call]
             value = loss.item()
-        trainer.record.exchanged(gone_round(trainer.net.gradient.nbytes, trainer.config.trainers))
+        numbers = self._power.total_numel_after_compression - compressed if self._power else 0
+        width = 2 if trainer.config.compression == "bf16" else 4
+        sent = width * (numbers or trainer.net.parameters)
+        trainer.record.exchanged(gone_round(sent, trainer.config.trainers))
         with trainer.record.phase("update"):
             trainer.optimizer.step()
-        return value
+        return value, {}
 
     def _without_draws(self) -> AbstractContextManager[None]:
         """Return a block that restores dropout's generator at its end, because an idle trainer must not advance its

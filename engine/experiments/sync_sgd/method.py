@@ -17,7 +17,8 @@ That is `sync` weights. The other averaging methods:
                         steps before may be AdamW's      (Douillard et al. 2023, Algorithm 1, outer Nesterov momentum)
     elastic             x_i is kept from round to round; when all have arrived  x_i <- x_i + (beta / N) (c - x_i)
                         and  c <- c + beta (mean of x_i - c)      (Zhang, Choromanska and LeCun 2015, EASGD)
-    gradients, ddp      x_i <- x_i - eta (mean of all g_i)  in each step, the same for all      (`gradients.py`)
+    gradients, ddp      x_i <- x_i - eta (mean of all g_i)  in each step, the same for all      (`gradients.py`; with
+                        a compressed g_i, `compression.py`)
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The parts of a trainer common to all averaging methods, and the shared inputs they are made from."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -14,9 +14,10 @@ from engine.data.models import model_net
 from engine.data.nets import FlatAdam, FlatSgd, evaluate
 from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches, keep_freed_memory, shared, usable
+from engine.experiments.sync_sgd.compression import compressor_of
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.runtime.rank.rank import Checkpoints, load_checkpoint
-from engine.runtime.transport.allreduce import AveragingGroup, Collective, gone_round
+from engine.runtime.transport.allreduce import AveragingGroup, Collective, GlooRing
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import ORDER, PARTITION, WEIGHTS, seed_of
 from engine.training.flat_net import FlatNet, flat_state
@@ -104,9 +105,11 @@ class CheckpointBuffers:
     """[2, N, P + B] in shared memory: weights that trainers keep from round to round (elastic averaging)."""
     random: Tensor
     """uint8 [2, N, ...] in shared memory: state of dropout's generator."""
+    compressor: Tensor
+    """[2, N, C] in shared memory: what compressors keep between steps."""
 
     @classmethod
-    def create(cls, config: SyncSgdConfig, state: int, parameters: int) -> "CheckpointBuffers":
+    def create(cls, config: SyncSgdConfig, state: int, parameters: int, compressor: int) -> "CheckpointBuffers":
         """Return buffers sized for the config's averaging method."""
         count = config.trainers if config.checkpoint_every_s else 0
         of_its_own = config.keep_optimizer and not config.steps_together
@@ -114,6 +117,7 @@ class CheckpointBuffers:
             shared(torch.zeros(2, count, parameters * (1 + config.has("optimizer adamw")) if of_its_own else 0)),
             shared(torch.zeros(2, count, state if config.sync == "elastic" else 0)),
             shared(torch.zeros(2, count, len(torch.get_rng_state()), dtype=torch.uint8)),
+            shared(torch.zeros(2, count, compressor)),
         )
 
 
@@ -140,12 +144,13 @@ class SharedInputs:
         net = model_net(config.model, seed_of(config.seed, WEIGHTS))
         transport = "torch" if config.sync == "ddp" else config.transport
         first_state, parameters = flat_state(net), sum(parameter.numel() for parameter in net.parameters())
+        compress = compressor_of(config, net)
         return cls(
             config,
             load(config.dataset),
             Collective.create(transport, len(first_state), config.roles, config.timeout_s),
             StepLog.shared_counters(config.trainers),
-            CheckpointBuffers.create(config, len(first_state), parameters),
+            CheckpointBuffers.create(config, len(first_state), parameters, len(compress.state) if compress else 0),
             first_state,
         )
 
@@ -174,6 +179,7 @@ class SyncTrainer:
         self.outer_velocity = torch.zeros_like(weights if config.sync == "diloco" else weights[:0])
         """The outer optimizer's, the same for all trainers."""
         self.circle = circle
+        self.compressor = compressor_of(config, self.net.module)
         total = self.part.samples(config.rounds * self.part.steps)
         self.log = StepLog(
             rank, inputs.counters, pass_size=self.data.size, total=total, advice=config.divergence_advice
@@ -206,11 +212,42 @@ class SyncTrainer:
         """Replace `vector` by the mean over all trainers; time until the last one arrives counts as `wait`, the rest as
         `communicate`, including the simulated link's.
         """
+        self._communicate(lambda: self.circle.average(vector, what))
+
+    def average_gradient(self, what: str, *, is_last: bool) -> Mapping[str, float]:
+        """Replace the net's message by the mean over all trainers, likewise; return what compression adds to the
+        measurements of the step. `is_last`: it is the round's last, after which trainer1 may save a checkpoint.
+        """
+        message, size = self.net.message, self.net.parameters
+        if self.compressor is None:
+            self.average(message, what)
+            return {}
+        compress, lost = self.compressor, list[float]()
+        staged = message.cpu()
+
+        def exchange(ring: GlooRing) -> None:
+            lost.append(compress.average(staged[:size], ring))
+            if len(staged) > size:  # statistics are sent as they are
+                ring.mean(staged[size:])
+            if is_last and len(kept := self._buffers.compressor[self._place]):
+                kept[self.rank.index] = compress.state  # what compressing left, in time for trainer1
+                ring.meet()
+
+        self._communicate(lambda: self.circle.jointly(exchange, what))
+        message.copy_(staged)
+        return {"train/compression_error": lost[0]}
+
+    def _communicate(self, exchange: Callable[[], float]) -> None:
+        """Carry out an exchange that returns the seconds waited for the last trainer, and sleep as the simulated link
+        takes for it.
+        """
         with self.record.phase("communicate"):
-            waited = self.circle.average(vector, what)
-            if self.config.has_simulated_link:
+            ring = self.circle.ring
+            before = (ring.sent, ring.messages) if ring else (0, 0)
+            waited = exchange()
+            if ring and self.config.has_simulated_link:
                 with self.record.operation("other", "simulated link"):
-                    time.sleep(self.config.link_s(gone_round(vector.nbytes, self.config.trainers)))
+                    time.sleep(self.config.link_s(ring.sent - before[0], ring.messages - before[1]))
         self.record.spend("wait", waited)
         self.record.spend("communicate", -waited)
 
@@ -250,7 +287,7 @@ class SyncTrainer:
         together = self.config.steps_together
         own = self.optimizer.state.unsqueeze(0) if together else self._buffers.velocity[self._place]
         state = {"round": number, "center": self.global_state, "velocity": own, "outer": self.outer_velocity}
-        state |= {name: getattr(self._buffers, name)[self._place].clone() for name in ("local", "random")}
+        state |= {name: getattr(self._buffers, name)[self._place].clone() for name in ("local", "random", "compressor")}
         state["random_of"] = self.rank.device.type
         steps = {index: number * count for index, count in enumerate(self.part.steps_of_all)}
         passes = self.part.samples_of_all(number) / self.data.size  # others may be in the next round already
@@ -274,6 +311,8 @@ class SyncTrainer:
         if state.get("random_of", "cpu") == self.rank.device.type:  # else the state is of another kind of generator
             # a clone: torch crashes on a view that begins within its storage
             _set_random_state(self.rank.device, state["random"][index].clone())
+        if self.compressor:
+            self.compressor.state.copy_(state["compressor"][index])
         steps = number * self.part.steps
         self.part.skip(steps)
         self.log.resume(steps, self.part.samples(steps))

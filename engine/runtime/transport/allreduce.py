@@ -121,6 +121,22 @@ class AveragingGroup:
                 vector.copy_(self._staged)
         return self.waited_s()
 
+    def jointly(self, operation: Callable[["GlooRing"], None], what: str) -> float:
+        """Carry out an operation of several exchanges over gloo's ring, the same in all ranks; return the seconds
+        waited for the last one. Raises as `average` does.
+        """
+        ring = self.ring
+        assert ring, "other transports exchange one vector of a fixed size"
+        with self.meeting(what):
+            self._waited_s = ring.arrive()
+            operation(ring)
+        return self.waited_s()
+
+    @property
+    def ring(self) -> "GlooRing | None":
+        """The rank's place in gloo's ring; None with other transports."""
+        return self._average if isinstance(self._average, GlooRing) else None
+
     @contextmanager
     def meeting(self, what: str, operation: str = "average") -> Iterator[None]:
         """Record the arrival; if the block, a joint operation of all ranks, fails, name the ranks that did not reach
@@ -244,20 +260,54 @@ def over_gloo(collective: Collective, rank: Rank) -> Iterator[Average]:
     with rank.recorder.operation("barrier", "join gloo", peer=EVERYBODY):
         group: Any = ProcessGroupGloo(store, rank.index, rank.world, patience)
 
-    arrival = torch.zeros(1)
+    yield GlooRing(group, rank)
 
-    def average(vector: Tensor) -> float | None:
-        waited_s = None
-        if rank.meeting_point:  # the last one to arrive ends this small round
-            began = time.monotonic()
-            group.allreduce([arrival]).wait()
-            waited_s = time.monotonic() - began
-        group.allreduce([vector]).wait()
-        vector.div_(rank.world)
-        rank.recorder.exchanged(gone_round(vector.nbytes, rank.world))
+
+class GlooRing:
+    """One rank's place in gloo's ring; an `Average`, and the operations for vectors of any size and type."""
+
+    def __init__(self, group: Any, rank: Rank) -> None:
+        self._group = group
+        self._rank = rank
+        self._arrival = torch.zeros(1)
+        self.world = rank.world
+        self.sent = self.messages = 0
+        """Bytes and messages that this rank has sent."""
+
+    def __call__(self, vector: Tensor) -> float | None:
+        waited_s = self.arrive()
+        self.mean(vector)
         return waited_s
 
-    yield average
+    def arrive(self) -> float | None:
+        """On several nodes, wait for the last rank and return the seconds; else they are known otherwise."""
+        if not self._rank.meeting_point:
+            return None
+        began = time.monotonic()
+        self.meet()
+        return time.monotonic() - began
+
+    def meet(self) -> None:
+        """Wait for all ranks."""
+        self._group.allreduce([self._arrival]).wait()
+
+    def mean(self, vector: Tensor) -> None:
+        """Replace a CPU vector by the mean over all ranks, computed in its own type."""
+        self._group.allreduce([vector]).wait()
+        vector.div_(self.world)
+        self._count(gone_round(vector.nbytes, self.world), 2 * (self.world - 1))
+
+    def gather(self, vector: Tensor) -> list[Tensor]:
+        """Return the vectors of all ranks, which have the same size, in the ranks' order."""
+        found = [torch.empty_like(vector) for _ in range(self.world)]
+        self._group.allgather([found], [vector]).wait()
+        self._count((self.world - 1) * vector.nbytes, self.world - 1)
+        return found
+
+    def _count(self, sent: int, messages: int) -> None:
+        self.sent += sent
+        self.messages += messages
+        self._rank.recorder.exchanged(sent)
 
 
 # ---- The mean on one of the ranks ----------------------------------------------------------------------------------

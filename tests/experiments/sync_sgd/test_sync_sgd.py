@@ -276,7 +276,7 @@ def test_the_outer_step_is_sgd_with_nesterov_momentum_on_the_mean_difference(
 def test_a_simulated_link_takes_the_time_of_a_ring_and_is_named(tmp_path: Path) -> None:
     link = {"simulated_bandwidth": 100.0, "simulated_latency_ms": 5.0}
     config = SyncSgdConfig.check(SHORT | {"trainers": 4} | link)
-    assert config.link_s(2_500_000) == pytest.approx(0.2 + 6 * 0.005)
+    assert config.link_s(2_500_000, messages=6) == pytest.approx(0.2 + 6 * 0.005)
     ranks = in_threads(tmp_path, trainers=2, rounds=3, average_every=1, transport="gloo", **link)
     vector_s = 21_840 * 4 * 8 / 100e6
     for recorder in ranks.recorders.values():
