@@ -184,7 +184,7 @@ def test_a_term_is_explained_in_at_most_two_sentences() -> None:
     assert list(TERMS) == sorted(TERMS)
     assert not [name for name, meaning in TERMS.items() if not 1 <= len(re.findall(r"[.](?: |$)", meaning)) <= 2]
     assert not [name for name, meaning in TERMS.items() if not meaning.endswith(".")]
-    assert 'data-term="rank"' in term("Ranks", "rank")
+    assert f'data-term="rank" title="{TERMS["rank"]}"' in term("Ranks", "rank")
     assert term("Unknown & new") == "Unknown &amp; new"
     assert term_within("2 updates old.", "updates old", "staleness") == f"2 {term('updates old', 'staleness')}."
     assert term_within("Nothing stale.", "updates old", "staleness") == "Nothing stale."

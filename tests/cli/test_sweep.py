@@ -129,3 +129,5 @@ def test_intervals_longer_than_the_runs_are_warned_of_before_the_launch(parallab
     assert (sweep.stderr, sweep.returncode) == (f"Caution: With rounds 8: {said.format(8)}", 0)
     more = parallab("sweep", "extend", "1", "--over", "rounds=6", "--no-runner")
     assert more.stderr == f"Caution: {said.format(6)}"
+    seeded = parallab("sweep", "extend", "1", "--seeds", "1", "--no-runner")
+    assert seeded.stdout.endswith("\n1 seed added: 2 per combination now. --seeds adds; it sets no total.\n")

@@ -323,6 +323,7 @@ def test_a_time_limit_ends_every_forecast(
     store.worker.write(run_id, [], progress=(400, 1000, "samples"))
     entry = store.read.runs.entry(run_id)
     assert (entry.time_left_s, entry.share_at_limit, time_left(entry)) == (30.0, None, "about 30 s left")
+    assert time_left(replace(entry, config={"stop_when_solved": True})) == "at most 30 s left"
     store.worker.write(run_id, [], progress=(0, 0, "samples"))
     assert time_left(store.read.runs.entry(run_id)) == "time left unknown, at most 40 s (time limit)"
 
