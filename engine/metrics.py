@@ -153,6 +153,9 @@ METRICS = {
         Metric("perf/env_steps_per_second", "Throughput", "env steps/s", "max").says(
             f"Environment steps of all ranks {BY_TIME}"
         ),
+        Metric("perf/tokens_per_second", "Throughput", "tokens/s", "max").says(
+            f"Tokens trained on by all ranks together {BY_TIME}"
+        ),
         Metric("perf/execution_time_s", "Execution time", "s", "min", live=False).says(
             "Time from all ranks ready to all ranks finished."
         ),
@@ -201,6 +204,12 @@ METRICS = {
             "Peak size of the activations that a stage holds for its backwards."
         ),
         Metric("perf/peak_memory", "Peak memory", "MB", "min", "Peak memory of a stage's process.", live=False),
+        Metric("perf/memory_parameters", "Memory: parameters", "MB", "min", smooth=False).says(
+            "Memory of a rank's parameters."
+        ),
+        Metric("perf/layer_exchanged", "Data sent per layer and step", "MB", "min", live=False).says(
+            "Bytes that each rank sends for one block in the forward and backward of one step, as over a ring."
+        ),
         Metric("perf/overwritten_updates", "Overwritten updates", "%", "min").says(
             "Estimate: percentage of 1,000 sampled weights that, right after a trainer's write, differ from their "
             "previous value plus the trainer's own change. It overestimates when another write falls in between "

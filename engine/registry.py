@@ -27,6 +27,7 @@ EXPERIMENTS = (
     "batched_reinforce",
     "dppo",
     "pipeline",
+    "tensor_parallel",
 )
 UNLISTED = ("fault_museum",)
 """Launched from a separate page, and hidden from the lists of experiments."""

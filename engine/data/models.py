@@ -29,7 +29,10 @@ def model_net(name: ModelName, seed: int) -> nn.Module:
 
 
 class Block(nn.Module):
-    """A pre-norm transformer block: x <- x + attention(norm x), x <- x + mlp(norm x), for x [B, T, width]."""
+    """A pre-norm transformer block: x <- x + attention(norm x), x <- x + mlp(norm x), for x [B, T, width].
+
+    It may be one rank's part of a block, with fewer heads and neurons and other linear layers.
+    """
 
     def __init__(self, width: int, heads: int, *, causal: bool) -> None:
         super().__init__()
@@ -39,11 +42,9 @@ class Block(nn.Module):
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        count, length, width = x.shape
-        heads = self.qkv(self.norm1(x)).view(count, length, 3, self.heads, width // self.heads)
-        query, key, value = heads.permute(2, 0, 3, 1, 4)
+        query, key, value = self.qkv(self.norm1(x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
-        x = x + self.merge(mixed.transpose(1, 2).reshape(count, length, width))
+        x = x + self.merge(mixed.transpose(1, 2).flatten(2))
         changed: Tensor = x + self.down(F.gelu(self.up(self.norm2(x))))
         return changed
 
