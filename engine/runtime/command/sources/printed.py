@@ -56,7 +56,7 @@ class PrintedLines:
     epochs: int | None = None
     """The total number of epochs."""
     within: tuple[int, int] | None = None
-    """The epoch and the step of the last progress that began anew with its epoch, as far as one can tell."""
+    """The epoch and the step of the last progress that started over with its epoch, as far as one can tell."""
     over: bool = False
     """Whether steps are counted over all epochs, as they went on into another one."""
     bar: int | None = None
