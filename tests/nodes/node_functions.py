@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from itertools import count
 
 import torch
 
@@ -10,16 +11,24 @@ from engine.runtime.transport.allreduce import Collective
 from engine.runtime.worker.ranks import Rank
 
 
-def average(rank: Rank, collective: Collective, rounds: int) -> None:
-    """Average a vector so many times, and log what came of it."""
-    with collective.join(rank) as circle:
-        rank.ready()
-        for step in range(1, rounds + 1):
-            vector = torch.full((4,), float(rank.index + step))
-            waited_s = circle.average(vector, f"round {step}")
-            rank.recorder.log({"train/loss": float(vector[0]), "perf/waited": waited_s}, step=step)
-            if rank.index == 0:
-                time.sleep(0.01)
+def average_and_set_flags(rank: Rank, transports: list[Collective], flags: torch.Tensor, rounds: int) -> None:
+    """Average a vector so many times over each transport, then set this rank's flag and wait for those of all; log what
+    came of it.
+    """
+    rank.ready()
+    steps = count(1)
+    for collective in transports:
+        with collective.join(rank) as group:
+            for number in range(1, rounds + 1):
+                vector = torch.full((4,), float(rank.index + number))
+                waited_s = group.average(vector, f"round {number}")
+                rank.recorder.log({"train/loss": float(vector[0]), "perf/waited": waited_s}, step=next(steps))
+                if rank.index == 0:
+                    time.sleep(0.01)
+    flags[rank.index] = rank.index + 1
+    while not bool((flags > 0).all()):
+        time.sleep(0.01)
+    rank.recorder.log({"train/loss": float(flags.sum())}, step=next(steps))
 
 
 def die_alone(rank: Rank, index: int) -> None:
@@ -27,15 +36,6 @@ def die_alone(rank: Rank, index: int) -> None:
     if rank.index == index:
         os.kill(os.getpid(), signal.SIGKILL)
     rank.barrier("never")
-
-
-def set_flags(rank: Rank, flags: torch.Tensor) -> None:
-    """Set this rank's flag and wait for those of all."""
-    rank.ready()
-    flags[rank.index] = rank.index + 1
-    while not bool((flags > 0).all()):
-        time.sleep(0.01)
-    rank.recorder.log({"train/loss": float(flags.sum())}, step=1)
 
 
 def hang(rank: Rank, index: int) -> None:

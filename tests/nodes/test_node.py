@@ -80,21 +80,16 @@ def sink_of(ranks: Ranks) -> MemorySink:
     return ranks.sink
 
 
-@pytest.mark.parametrize("transport", ["gloo", "rpc"])
-def test_ranks_on_two_nodes_average(ranks: Ranks, transport: str) -> None:
-    ranks.run(functions.average, Collective.create(transport, 4, ROLES, 60.0), 5)  # type: ignore[arg-type]
+def test_ranks_on_two_nodes_average_over_either_transport_and_see_each_others_flags(ranks: Ranks) -> None:
+    flags = torch.zeros(3, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+    transports = [Collective.create(transport, 4, ROLES, 60.0) for transport in ("gloo", "rpc")]
+    ranks.run(functions.average_and_set_flags, transports, flags, 5)
     sink = sink_of(ranks)
-    assert all(sink.values("train/loss", rank) == [2.0, 3.0, 4.0, 5.0, 6.0] for rank in range(3))
+    assert all(sink.values("train/loss", rank) == [2.0, 3.0, 4.0, 5.0, 6.0] * 2 + [6.0] for rank in range(3))
     assert all(value >= 0 for rank in range(3) for value in sink.values("perf/waited", rank))
     assert {row.state for row in sink.rows.values()} == {"done"}
     assert {*sink.phases()} == {0, 1, 2}
     assert ranks.execution_time_s is not None and ranks.execution_time_s > 0
-
-
-def test_flags_reach_every_node(ranks: Ranks) -> None:
-    flags = torch.zeros(3, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-    ranks.run(functions.set_flags, flags)
-    assert [sink_of(ranks).values("train/loss", rank) for rank in range(3)] == [[6.0]] * 3
 
 
 def test_a_dead_rank_on_another_node_is_named_and_the_others_end(ranks: Ranks) -> None:
