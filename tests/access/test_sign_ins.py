@@ -378,8 +378,3 @@ def test_nothing_that_was_typed_wrongly_is_kept(client: Client, home: Home, read
     assert who == [("mo", "from=127.0.0.1", True), ("someone", "from=127.0.0.1", True)]
     files = b"".join(path.read_bytes() for path in home.path.rglob("*") if path.is_file())
     assert [word for word in (typed, "hunter3", "hunter4", PASSWORD) if word.encode() in files] == []
-
-
-def test_a_lab_without_accounts_says_that_scripts_need_no_token(store: Store) -> None:
-    with pytest.raises(ConfigError, match="This lab has no accounts, so scripts need no token"):
-        store.tokens.make("ada", "nightly", "read", by="ada")

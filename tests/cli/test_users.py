@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from engine.access import passwords
 from engine.cli import main
+from engine.errors import ConfigError
 from engine.home import ROOT, Home
 from engine.store import Reader, Store
 from engine.system.runner_process import console_presence
@@ -216,3 +217,8 @@ def test_the_unix_user_of_the_home_maintains_it_without_an_account(home: Home, m
     monkeypatch.setattr("os.geteuid", lambda: home.path.stat().st_uid + 1)
     refused = told("backup")
     assert refused.exit_code == 2 and "    python -m engine backup --owner ada\n" in refused.stderr
+
+
+def test_a_lab_without_accounts_says_that_scripts_need_no_token(store: Store) -> None:
+    with pytest.raises(ConfigError, match="This lab has no accounts, so scripts need no token"):
+        store.tokens.make("ada", "nightly", "read", by="ada")
