@@ -17,7 +17,7 @@ from engine.system.runner_process import console_presence
 from tests.labs import basic
 
 PASSWORD = "a quiet winter morning\n"
-LINE = re.compile(r"^    (?:export (\w+)=(\S+)|python -m engine ((?:users|audit|limits) .+?))(?: +#.*)?$", re.MULTILINE)
+LINE = re.compile(r"^ {4,}(?:export (\w+)=(\S+)|python -m engine ((?:users|audit|limits) .+?))(?: +#.*)?$", re.MULTILINE)
 
 
 def told(*words: str, owner: str | None = None, typed: str = PASSWORD * 2) -> Result:
@@ -26,12 +26,12 @@ def told(*words: str, owner: str | None = None, typed: str = PASSWORD * 2) -> Re
     return CliRunner().invoke(main, words, typed, prog_name="python -m engine", env=env)
 
 
-@pytest.mark.parametrize("page", ["signing-in", "people", "operations"])
+@pytest.mark.parametrize("page", ["first-hour", "signing-in", "people", "operations"])
 def test_the_commands_of_a_page_about_accounts_work_in_their_order(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("names.txt").write_text("Grace Hopper, grace@example.org\nzoe\n")
+    Path("names.txt").write_text("Grace Hopper, grace@example.org\nBen\nCleo\n")
     owner, done = None, 0
     for variable, value, line in LINE.findall((ROOT / "docs" / f"{page}.md").read_text()):
         owner = value if variable == "PARALLAB_OWNER" else owner
