@@ -73,7 +73,7 @@ def share_of_what_durations_allow(home: Home, run: Run) -> float:
         spans = [span for _, span in reader.details.spans(run.id)]
     config = experiment("pipeline").config.check(run.config)
     assert isinstance(config, PipelineConfig)
-    found = [measure(each, config.schedule) for each in batches(spans, config.stages, config.splits) if each.complete]
+    found = [measure(each) for each in batches(spans, config.layout) if each.complete]
     return statistics.mean(each.least_s / each.window_s for each in found[1:])
 
 

@@ -165,7 +165,7 @@ class Baseline:
 
     config: Mapping[str, Any]
     execution_time_s: float
-    stage_work: Sequence[tuple[float, float]] = ()
+    stage_work: Sequence[Sequence[float]] = ()
     """Seconds of each stage's forwards and backwards per batch; empty if no batch was recorded."""
 
 

@@ -1,128 +1,221 @@
-"""Pipeline schedules: the order of forwards and backwards in a stage, and the time that a schedule needs."""
+"""Pipeline schedules: the table of operations of each stage, and the time that any such table needs. Torch-free."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-# ---- The order of forwards and backwards in a stage ----------------------------------------------------------------
-# Torch-free. Two stages, four micro-batches; F forward, B backward, time to the right: gpipe stage 1 F0 F1 F2 F3 .
-# . B0 B1 B2 B3 1f1b stage 1 F0 F1 . B0 F2 B1 F3 B2 . B3 stage 2 . F0 F1 F2 F3 B0 B1 B2 B3 . stage 2 . F0 B0 F1 B1
-# F2 B2 F3 B3 . GPipe (Huang et al. 2019) holds the activations of all micro-batches; one forward, one backward
-# (1F1B, Narayanan et al. 2019) holds at most as many as there are stages from this one to the last.
+Schedule = Literal["gpipe", "1f1b", "interleaved", "zb_h1"]
+"""gpipe: all forwards, then all backwards (Huang et al. 2019). 1f1b: one forward, one backward (Narayanan et al. 2019).
+interleaved: 1f1b with several parts of the net in each stage (Narayanan et al. 2021). zb_h1: 1f1b whose backwards are
+split into the gradients of inputs and of weights; the latter fill the bubble (Qi et al. 2023).
+"""
+What = Literal["forward", "backward", "input_gradient", "weight_gradient", "update"]
+"""A whole backward, or its two halves: the input gradient, which the previous part waits for, and the weight gradient,
+which nobody waits for.
+"""
 
-Schedule = Literal["gpipe", "1f1b"]
+
+@dataclass(frozen=True)
+class Layout:
+    """How a net and its batches are divided: stages × chunks parts of the net, and micro-batches (splits)."""
+
+    stages: int
+    splits: int
+    chunks: int = 1
+    """Parts of the net in each stage."""
+    is_v: bool = False
+    """Whether the second part of each stage is placed in reverse, so that the first stage also has the last part."""
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of the net."""
+        return self.stages * self.chunks
+
+    def part(self, stage: int, chunk: int) -> int:
+        """Return the part of the net (from 0) that is a stage's chunk."""
+        return chunk * self.stages + (self.stages - 1 - stage if self.is_v and chunk % 2 else stage)
+
+    def place(self, part: int) -> tuple[int, int]:
+        """Return the stage of a part of the net, and which of its chunks it is."""
+        chunk, place = divmod(part, self.stages)
+        return self.stages - 1 - place if self.is_v and chunk % 2 else place, chunk
+
+
+def span_stage(stage: int, chunk: int, stages: int) -> int:
+    """Return the number by which a span names a stage and its chunk; `divmod` by `stages` returns both."""
+    return chunk * stages + stage
+
+
+# ---- The operations of a stage, in order ---------------------------------------------------------------------------
 
 
 class Action(NamedTuple):
-    """A stage's next action: the forward or the backward of a micro-batch (from 0)."""
+    """An operation of a stage on a micro-batch (from 0), in one of its chunks (from 0)."""
 
-    what: Literal["forward", "backward"]
+    what: What
     micro_batch: int
+    chunk: int = 0
 
 
-def order_of(mode: str, peer_schedule: Schedule) -> Schedule:
-    """Return the schedule of a mode; mode rpc works on arrivals, which gives gpipe's order."""
-    if mode == "torch_pipelining":
-        return peer_schedule
-    return "1f1b" if mode == "1f1b" else "gpipe"
+def actions(schedule: Schedule, stage: int, layout: Layout) -> list[Action]:
+    """Return the operations of a stage (from 0) for one batch, in order.
 
-
-def actions(schedule: Schedule, stage: int, stages: int, splits: int) -> list[Action]:
-    """Return the actions of stage `stage` (from 0) of `stages` for a batch of `splits` micro-batches, in order."""
-    ahead = depth(schedule, stage, stages, splits)
-    forwards = [Action("forward", number) for number in range(splits)]
-    backwards = [Action("backward", number) for number in range(splits)]
-    order = forwards[:ahead]
+    The schedules differ in how many forwards precede the first backward, and in zb_h1's weight gradients, of which
+    stage k (from 0) is always k behind: every stage then holds as many micro-batches as 1f1b's first one.
+    """
+    stages, is_split = layout.stages, schedule == "zb_h1"
+    onward = [Action("forward", *each) for each in forwards(layout)]
+    kind: What = "input_gradient" if is_split else "backward"
+    backwards = [Action(kind, number, layout.chunks - 1 - chunk) for number, chunk in forwards(layout)]
+    ahead = {
+        "gpipe": len(onward),
+        "interleaved": 2 * (stages - stage - 1) + (layout.chunks - 1) * stages + 1,
+    }.get(schedule, stages - stage)
+    order = onward[:ahead]
     for number, backward in enumerate(backwards):
         order.append(backward)
-        order += forwards[ahead + number : ahead + number + 1]
-    return order
+        if is_split and number >= stage:
+            order.append(Action("weight_gradient", number - stage))
+        order += onward[ahead + number : ahead + number + 1]
+    behind = min(stage, layout.splits) if is_split else 0
+    return order + [Action("weight_gradient", number) for number in range(layout.splits - behind, layout.splits)]
 
 
-def depth(schedule: Schedule, stage: int, stages: int, splits: int) -> int:
-    """Return the maximum number of micro-batches whose activations the stage holds."""
-    return splits if schedule == "gpipe" else min(splits, stages - stage)
+def forwards(layout: Layout) -> list[tuple[int, int]]:
+    """Return the micro-batches and chunks of a stage's forwards, in order: with several chunks, as many micro-batches
+    as there are stages go through one chunk, then through the next.
+    """
+    group = layout.stages if layout.chunks > 1 else layout.splits
+    return [
+        (number, chunk)
+        for first in range(0, layout.splits, group)
+        for chunk in range(layout.chunks)
+        for number in range(first, min(first + group, layout.splits))
+    ]
+
+
+def orders(schedule: Schedule, layout: Layout) -> list[list[Action]]:
+    """Return the operations of every stage."""
+    return [actions(schedule, stage, layout) for stage in range(layout.stages)]
+
+
+def depth(schedule: Schedule, stage: int, layout: Layout, chunk: int = 0) -> int:
+    """Return the maximum number of micro-batches that wait between their forward and their gradient in a chunk."""
+    waiting = most = 0
+    for action in actions(schedule, stage, layout):
+        if action.chunk == chunk and action.what != "weight_gradient":
+            waiting += 1 if action.what == "forward" else -1
+            most = max(most, waiting)
+    return most
 
 
 def sizes(batch_size: int, splits: int) -> list[int]:
-    """Return the images of each micro-batch: as even as possible, larger ones first."""
+    """Return the samples of each micro-batch: as even as possible, larger ones first."""
     least, more = divmod(batch_size, splits)
     return [least + (number < more) for number in range(splits)]
 
 
-# ------------------------------------------------------------------------------------------------------------------
-# Simulate a batch of a schedule with given durations and free transfers: the minimum time for those durations. With
-# a unit for each forward and backward, p stages and m micro-batches end after 2(m+p-1) units by gpipe and by 1f1b
-# alike, of which each stage works 2m; tests/pipelining/test_schedules.py draws both.
+# ---- The minimum time of such tables for given durations -----------------------------------------------------------
+# With a unit for each forward and backward, p stages and m micro-batches end after 2 (m + p - 1) units by gpipe and by
+# 1f1b alike, of which each stage works 2 m; tests/pipelining/test_schedules.py draws every schedule.
 
-Durations = Sequence[Sequence[float]]
-"""Of each micro-batch at each stage: [stage][micro-batch], in any unit."""
-_Key = tuple[str, int, int]
+Took = Callable[[int, Action], float]
+"""The duration of a stage's action, in any unit."""
 
 
 class Played(NamedTuple):
-    """An action of a stage (from 0) on a micro-batch, from `start` to `end` in the unit of the durations."""
+    """An action of a stage (from 0), from `start` to `end` in the unit of the durations."""
 
-    what: str
     stage: int
-    micro_batch: int
+    action: Action
     start: float
     end: float
 
 
-def play(
-    schedule: Schedule, forward: Durations, backward: Durations, updates: Sequence[float] = (), transfer: float = 0.0
-) -> list[Played]:
-    """Return the actions of all stages, each as early as its order and its neighbours permit; an update, if given,
-    follows a stage's last backward.
+def play(table: Sequence[Sequence[Action]], layout: Layout, took: Took, transfer: float = 0.0) -> list[Played]:
+    """Return the actions of all stages, each as early as its stage's order and the results of other parts permit.
 
-    `transfer` is the time from the end of an action until the neighbour has its result.
+    `transfer` is the time from the end of an action until another stage has its result. Raises ValueError for a table
+    whose stages wait for each other.
     """
-    stages, splits = len(forward), len(forward[0])
-    left = [deque(actions(schedule, stage, stages, splits)) for stage in range(stages)]
-    done: dict[_Key, float] = {}
-    free, played = [0.0] * stages, []
+    left = [deque(order) for order in table]
+    done: dict[Action, tuple[int, float]] = {}
+    free = [0.0] * layout.stages
+    played: list[Played] = []
     while any(left):
+        before = len(played)
         for stage, queue in enumerate(left):
-            while queue and (ready := _ready(queue[0], stage, stages, done, transfer)) is not None:
-                what, number = queue.popleft()
+            while queue and (ready := _ready(queue[0], stage, layout, done, transfer)) is not None:
+                action = queue.popleft()
                 start = max(free[stage], ready)
-                free[stage] = start + (forward if what == "forward" else backward)[stage][number]
-                done[what, stage, number] = free[stage]
-                played.append(Played(what, stage, number, start, free[stage]))
-    return played + [
-        Played("update", stage, 0, free[stage], free[stage] + spent) for stage, spent in enumerate(updates)
-    ]
+                free[stage] = start + took(stage, action)
+                done[_result(action, layout.part(stage, action.chunk))] = stage, free[stage]
+                played.append(Played(stage, action, start, free[stage]))
+        if len(played) == before:
+            waiting = ", ".join(f"stage {stage + 1} at {queue[0]}" for stage, queue in enumerate(left) if queue)
+            raise ValueError(f"The stages wait for each other: {waiting}.")
+    return played
 
 
-def makespan(
-    schedule: Schedule, forward: Durations, backward: Durations, updates: Sequence[float] = (), transfer: float = 0.0
-) -> float:
+def _result(action: Action, part: int) -> Action:
+    """Return what an action computes of a part: its output or a gradient, under one name for both kinds of backward."""
+    return Action("backward" if action.what == "input_gradient" else action.what, action.micro_batch, part)
+
+
+def _ready(
+    action: Action, stage: int, layout: Layout, done: dict[Action, tuple[int, float]], transfer: float
+) -> float | None:
+    """Return the time at which an action's input is at its stage, or None if that has not been simulated yet."""
+    part, number = layout.part(stage, action.chunk), action.micro_batch
+    if action.what == "update" or (action.what == "forward" and part == 0):
+        return 0.0
+    if action.what == "forward":
+        needs = Action("forward", number, part - 1)
+    elif action.what == "weight_gradient":
+        needs = Action("backward", number, part)
+    else:
+        needs = Action("forward", number, part) if part == layout.parts - 1 else Action("backward", number, part + 1)
+    if needs not in done:
+        return None
+    source, end = done[needs]
+    return end + (transfer if source != stage else 0.0)
+
+
+def makespan(table: Sequence[Sequence[Action]], layout: Layout, took: Took) -> float:
     """Return the time from the first start to the last end, in the unit of the durations."""
-    return max(each.end for each in play(schedule, forward, backward, updates, transfer))
+    return max(each.end for each in play(table, layout, took))
 
 
-def speed_up_bound(schedule: Schedule, forward: Sequence[float], backward: Sequence[float], splits: int) -> float:
-    """Return the maximum speed-up of a batch of equal micro-batches over one stage at a time, from its stages' total
-    forwards and backwards.
+def bubble(table: Sequence[Sequence[Action]], layout: Layout, took: Took) -> float:
+    """Return the share of the stages' time in which they idle."""
+    busy = sum(took(stage, action) for stage, order in enumerate(table) for action in order)
+    return 1 - busy / (layout.stages * makespan(table, layout, took))
+
+
+def ideal_bubble(schedule: Schedule, layout: Layout, work: Sequence[float] = (1, 1, 1)) -> float:
+    """Return the bubble of equal stages without transfers, from the papers' formulas; `work` is the time of a forward,
+    an input gradient and a weight gradient.
+
+    It is (p - 1) / (v m + p - 1) with v chunks. For zb_h1 a stage idles (p - 1) (f + b - w), and (p - 1) f where weight
+    gradients take longer than input gradients; this holds for m of at least p.
+    """
+    forward, of_inputs, of_weights = work
+    each = forward + of_inputs + of_weights
+    lost = forward + max(0.0, of_inputs - of_weights) if schedule == "zb_h1" else each / layout.chunks
+    return (layout.stages - 1) * lost / (layout.splits * each + (layout.stages - 1) * lost)
+
+
+def speed_up_bound(schedule: Schedule, work: Sequence[Sequence[float]], layout: Layout) -> float:
+    """Return the maximum speed-up of a batch of equal micro-batches over one stage at a time; `work` is the total time
+    of each stage's forwards and of its backwards.
 
     It is exact for this order if transfers take no time. For gpipe it is m (F + B) / (F + B + (m-1) (max f + max b)),
     with F and B the sums of the stages' forwards f and backwards b: the slowest forward and the slowest backward count,
     which may be different stages'.
     """
-    ahead, back = ([[spent / splits] * splits for spent in stages] for stages in (forward, backward))
-    return (sum(forward) + sum(backward)) / makespan(schedule, ahead, back)
 
+    def took(stage: int, action: Action) -> float:
+        return work[stage][action.what != "forward"] / (layout.splits * layout.chunks)
 
-def _ready(action: Action, stage: int, stages: int, done: dict[_Key, float], transfer: float) -> float | None:
-    """Return the time at which an action's input is at its stage, or None if that has not been simulated yet."""
-    what, number = action
-    needs: _Key
-    if what == "forward":
-        if stage == 0:
-            return 0.0
-        needs = ("forward", stage - 1, number)
-    else:
-        needs = ("forward", stage, number) if stage == stages - 1 else ("backward", stage + 1, number)
-    away = transfer if needs[1] != stage else 0.0
-    return done[needs] + away if needs in done else None
+    return sum(map(sum, work)) / makespan(orders(schedule, layout), layout, took)

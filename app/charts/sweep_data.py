@@ -16,6 +16,7 @@ from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group, grouped
 from engine.errors import MethodFault
 from engine.experiment import Baseline, Experiment, Reference, Scaling, TradeOff
+from engine.experiments.pipeline.config import PipelineConfig
 from engine.metrics import LAST_EPISODES, depends_on_time, metric
 from engine.registry import known_experiment
 from engine.store import Reader, Sweep
@@ -277,9 +278,9 @@ FREE = {"splits", "seed", "batches", "evaluate_every", "timeout_s", "learning_ra
 
 def batch(reader: Reader, run_id: int, number: int, config: Mapping[str, Any]) -> BatchSpans:
     """Return one recorded batch, with as many of its spans as can be drawn."""
-    stages, splits = config["stages"], config["splits"]
-    found = batches(reader.details.batch_spans(run_id, number, splits), stages, splits)
-    return found[0] if found else BatchSpans(number, stages, splits, ())
+    layout = PipelineConfig.model_construct(**config).layout
+    found = batches(reader.details.batch_spans(run_id, number, layout.splits), layout)
+    return found[0] if found else BatchSpans(number, layout, ())
 
 
 def last_complete(reader: Reader, run_id: int, recorded: Sequence[int], config: Mapping[str, Any]) -> BatchSpans:
@@ -294,7 +295,7 @@ def last_complete(reader: Reader, run_id: int, recorded: Sequence[int], config: 
     return found[-1] if found[-1].complete else found[0]
 
 
-def stage_work_of(run: RunRow, reader: Reader) -> list[tuple[float, float]]:
+def stage_work_of(run: RunRow, reader: Reader) -> list[tuple[float, ...]]:
     """Return each stage's forward and backward seconds in a run's last complete batch; empty if none was recorded."""
     if not {"stages", "splits"} <= run.config.keys():
         return []

@@ -62,7 +62,7 @@ def pipeline(run: Run, reader: Reader) -> None:
             "Replay of the measured forwards, backwards and updates in the same order, without transfers and "
             "delays: the minimum time for this batch."
         )
-        _chart(run, unhindered(shown, config.schedule), shown, played)
+        _chart(run, unhindered(shown), shown, played)
     else:
         _chart(run, shown, shown)
     if shown.complete:
@@ -72,7 +72,7 @@ def pipeline(run: Run, reader: Reader) -> None:
 def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader) -> None:
     """Show the metrics of a complete batch."""
     found, ranks = (
-        measure(shown, config.schedule),
+        measure(shown),
         [row for row in reader.details.ranks(run.id) if row.role in config.stage_roles],
     )
     cut = next((event.detail for event in reversed(reader.details.events(run.id)) if event.kind == "cut"), "")
@@ -82,11 +82,12 @@ def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader
     )
     settings = Settings(
         config.mode,
-        config.schedule,
         config.batch_size,
         LAYERS[config.model],
         config.transport,
         config.cuts or cuts_of(cut),
+        config.layout.chunks,
+        config.peer_schedule,
     )
     st.html(tile_row(tiles(found, best)))
     st.markdown(as_text(f"Batch {shown.number + 1}: {causes(found)} Overview has the mean of all batches."))
@@ -125,7 +126,8 @@ def tiles(found: Measures, best: SpeedupBound) -> list[Markup]:
             "Ideal bubble",
             percent(found.ideal),
             f"{stages} equal stages, {splits}",
-            "(stages - 1) / (splits + stages - 1): equal stages, zero transfer time.",
+            "The bubble of the same order of work with equal stages and zero transfer time. For gpipe and 1f1b it is "
+            "(stages - 1) / (splits + stages - 1).",
         ),
         tile(
             "With these stages",
@@ -254,6 +256,8 @@ def _points(share: float) -> str:
 ROW_PX, FRAME_PX = 62, 104
 WIDE_SPACE = "\u2007"
 """A space as wide as a digit, to give all labels the same width: Plotly then shows all of them or none."""
+PALER = 0.9
+"""Range of opacity over the chunks of a stage."""
 NARROW = 40
 """Number of splits up to which bars are outlined; with more splits, bars are too narrow for an outline."""
 
@@ -273,6 +277,8 @@ class SpanStyle:
 KINDS = {
     "forward": SpanStyle("forward", 0, -0.31, 0.62, numbered=True),
     "backward": SpanStyle("backward", 1, -0.31, 0.62, "/", numbered=True),
+    "input_gradient": SpanStyle("input gradient", 1, -0.31, 0.62, "/", numbered=True),
+    "weight_gradient": SpanStyle("weight gradient", 4, -0.31, 0.62, "\\", numbered=True),
     "update": SpanStyle("update", 2, -0.31, 0.62, "x"),
     "receive": SpanStyle("receive (above)", 3, -0.43, 0.09),
     "send": SpanStyle("send (below)", 5, 0.34, 0.09),
@@ -284,9 +290,9 @@ def gantt(batch: BatchSpans, window_s: float | None = None) -> go.Figure:
     beyond the batch.
     """
     figure = go.Figure()
-    for name in kinds(batch):
-        spans = [span for span in batch.spans if span.name == name]
-        figure.add_bar(**_bars(batch, KINDS[name], spans))
+    for name, chunk in kinds(batch):
+        spans = [span for span in batch.spans if span.name == name and chunk in (None, span.stage // batch.stages)]
+        figure.add_bar(**_bars(batch, KINDS[name], spans, chunk))
     roles = [f"stage{stage + 1}" for stage in range(batch.stages)]
     rows = {
         "range": [batch.stages - 0.5, -0.5],
@@ -309,15 +315,18 @@ def gantt(batch: BatchSpans, window_s: float | None = None) -> go.Figure:
     return figure
 
 
-def kinds(batch: BatchSpans) -> list[str]:
-    """Return the span names in a batch, in trace order."""
+def kinds(batch: BatchSpans) -> list[tuple[str, int | None]]:
+    """Return the traces of a batch in order: the name of their spans and, for numbered ones of several chunks, the
+    chunk.
+    """
     found = {span.name for span in batch.spans}
-    return [name for name in KINDS if name in found]
+    chunks = range(batch.layout.chunks) if batch.layout.chunks > 1 else (None,)
+    return [(name, chunk) for name in KINDS if name in found for chunk in (chunks if KINDS[name].numbered else (None,))]
 
 
 def gantt_colours(batch: BatchSpans) -> list[int]:
     """Return the palette index of each trace."""
-    return [KINDS[name].colour for name in kinds(batch)]
+    return [KINDS[name].colour for name, _ in kinds(batch)]
 
 
 def gantt_height(stages: int) -> int:
@@ -325,8 +334,10 @@ def gantt_height(stages: int) -> int:
     return FRAME_PX + ROW_PX * stages
 
 
-def _bars(batch: BatchSpans, kind: SpanStyle, spans: Sequence[Span]) -> dict[str, Any]:
-    """Return the bars of one kind. Work bars are outlined, optionally hatched, and numbered if the number fits."""
+def _bars(batch: BatchSpans, kind: SpanStyle, spans: Sequence[Span], chunk: int | None) -> dict[str, Any]:
+    """Return the bars of one kind. Work bars are outlined, optionally hatched, and numbered if the number fits; later
+    chunks are paler.
+    """
     marker: dict[str, Any] = {}
     digits, start_ns = len(str(batch.splits - 1)), batch.start_ns
     if kind.width > 0.5:
@@ -341,8 +352,9 @@ def _bars(batch: BatchSpans, kind: SpanStyle, spans: Sequence[Span]) -> dict[str
             }
     return {
         "orientation": "h",
-        "name": kind.label,
-        "y": [span.stage for span in spans],
+        "name": kind.label if chunk is None else f"{kind.label}, chunk {chunk + 1}",
+        "opacity": 1 - (chunk or 0) * PALER / batch.layout.chunks,
+        "y": [batch.stage_of(span) for span in spans],
         "base": [(span.t0_ns - start_ns) / 1e6 for span in spans],
         "x": [(span.t1_ns - span.t0_ns) / 1e6 for span in spans],
         "width": kind.width,
@@ -364,9 +376,13 @@ def _number(batch: BatchSpans, span: Span) -> int:
 
 def _hover(batch: BatchSpans, span: Span, start_ns: int) -> str:
     number = _number(batch, span)
-    what = f"{span.name} of micro-batch {number}" if span.name != "update" else span.name
+    what = span.name.replace("_", " ")
+    if span.name != "update":
+        what += f" of micro-batch {number}"
+    if span.name != "update" and batch.layout.chunks > 1:
+        what += f", chunk {span.stage // batch.stages + 1}"
     if span.name in ("send", "receive"):
         preposition = "to" if span.name == "send" else "from"
         what += (f" {preposition} {span.peer}" if span.peer else "") + f", {size(span.bytes)}"
     start, end = ((at - start_ns) / 1e6 for at in (span.t0_ns, span.t1_ns))
-    return f"<b>stage{span.stage + 1}</b> {what}<br>{start:,.3f} to {end:,.3f} ms, {end - start:,.3f} ms"
+    return f"<b>stage{batch.stage_of(span) + 1}</b> {what}<br>{start:,.3f} to {end:,.3f} ms, {end - start:,.3f} ms"

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from app.core.formatting import duration
 from app.ui.html import number
-from engine.analysis.pipeline import ideal_bubble
 from engine.analysis.result import not_learned, ranked
 from engine.analysis.scaling.scaling_data import kind_of
+from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.sync_sgd.config import STEPS_TOGETHER
+from engine.pipelining import ideal_bubble
 from engine.registry import known_experiment
 from engine.store.records import RankRow, Run, RunRow, Summary
 
@@ -163,15 +164,20 @@ def _dppo(run: _Recorded) -> str:
 
 
 def _pipeline(run: _Recorded) -> str:
-    splits, stages = run.count("splits"), run.count("stages", 2)
+    config = PipelineConfig.model_construct(**run.settings)  # type: ignore[arg-type]
+    layout, schedule = config.layout, config.schedule
     measured = run.mean("perf/bubble_share")
     here = (
         f"here it is {number(measured, 3)} %, the mean of all batches" if measured is not None else "not recorded here"
     )
+    formula, given = {
+        "interleaved": (f"(p - 1) / (v m + p - 1) with v = {layout.chunks} chunks per stage", "equal stages"),
+        "zb_h1": ("(p - 1) / (3 m + p - 1)", "equal stages and forwards as long as each half of a backward"),
+    }.get(schedule, ("(p - 1) / (m + p - 1)", "equal stages"))
     return (
-        f"Why micro-batches: with 1, only one stage works at a time. With m = {splits} on p = {stages} stages, later "
-        "stages wait for the first micro-batch, and at the end earlier ones for the last gradients; with equal stages "
-        f"this bubble is (p - 1) / (m + p - 1) = {100 * ideal_bubble(stages, splits):.3g} % of the time; {here}."
+        f"Why micro-batches: with 1, only one stage works at a time. With m = {layout.splits} on p = {layout.stages} "
+        "stages, later stages wait for the first micro-batch, and at the end earlier ones for the last gradients; with "
+        f"{given} this bubble is {formula} = {100 * ideal_bubble(schedule, layout):.3g} % of the time; {here}."
     )
 
 

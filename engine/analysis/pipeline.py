@@ -4,39 +4,59 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import counted
-from engine.pipelining import Schedule, makespan, play
+from engine.pipelining import Action, Layout, Took, What, bubble, makespan, play, span_stage
 from engine.recorder import Span
 
 # ---- Analysis of a pipeline's recorded spans: batches, busy times, idle share and its causes -----------------------
-# Times are seconds. With p equal stages and m splits the bubble is at least (p-1)/(m+p-1) (Huang et al. 2019). The
-# bound for unequal stages is simulated (engine/pipelining.py).
+# Times are seconds. A batch's bound is simulated (engine/pipelining.py), in the order in which its stages worked.
 
-WORK = ("forward", "backward")
-BUSY = (*WORK, "update")
+BACKWARDS = ("backward", "input_gradient")
+WORK: tuple[What, ...] = ("forward", "backward", "input_gradient", "weight_gradient")
+BUSY: tuple[What, ...] = (*WORK, "update")
 MOVING = ("send", "receive")
 
 
 @dataclass(frozen=True)
 class BatchSpans:
-    """The spans of one batch (from 0) of `splits` micro-batches in `stages` stages."""
+    """The spans of one batch (from 0)."""
 
     number: int
-    stages: int
-    splits: int
+    layout: Layout
     spans: tuple[Span, ...]
 
     @property
+    def stages(self) -> int:
+        return self.layout.stages
+
+    @property
+    def splits(self) -> int:
+        return self.layout.splits
+
+    def stage_of(self, span: Span) -> int:
+        """Return a span's stage (from 0)."""
+        return span.stage % self.stages
+
+    def action_of(self, span: Span) -> Action:
+        """Return the action of a span of work."""
+        what: What = span.name  # type: ignore[assignment]
+        if what == "update":
+            return Action("update", 0)
+        return Action(what, span.micro_batch - self.number * self.splits, span.stage // self.stages)
+
+    @property
     def complete(self) -> bool:
-        """Whether every stage has recorded forward and backward of every micro-batch, and its update if any stage has
-        one.
+        """Whether every stage has recorded a forward and a backward of every micro-batch in every chunk, and its update
+        if any stage has one, which follows all its other work.
         """
-        found = {(span.name, span.stage, span.micro_batch) for span in self.spans}
         first = self.number * self.splits
         numbers = range(first, first + self.splits)
-        worked = all(
-            (name, stage, number) in found for name in WORK for stage in range(self.stages) for number in numbers
+        worked = (
+            {(span.stage, span.micro_batch) for span in self.spans if span.name in names}
+            for names in (("forward",), BACKWARDS)
         )
-        return worked and len({span.stage for span in self.spans if span.name == "update"}) in (0, self.stages)
+        every = {(part, number) for part in range(self.layout.parts) for number in numbers}
+        updated = {self.stage_of(span) for span in self.spans if span.name == "update"}
+        return all(every <= each for each in worked) and len(updated) in (0, self.stages)
 
     @property
     def start_ns(self) -> int:
@@ -53,10 +73,10 @@ class BatchSpans:
 class Measures:
     """The measures of one complete batch; tuples have an entry per stage, shares are from 0 to 1.
 
-    `bubble` is the idle share of stage time, the sum of three parts: `ideal`, the bubble of equal stages;
-    `of_unevenness`, the difference to it of the batch's bubble without transfers and delays (`bound_bubble`, in
-    `least_s`), negative where unequal micro-batches or updates fill it; and `of_waiting`, the addition by transfers
-    and delays.
+    `bubble` is the idle share of stage time, the sum of three parts: `ideal`, the bubble of the same order with equal
+    stages, without transfers; `of_unevenness`, the difference to it of the batch's bubble without transfers and delays
+    (`bound_bubble`, in `least_s`), negative where unequal micro-batches or updates fill it; and `of_waiting`, the
+    addition by transfers and delays.
     """
 
     splits: int
@@ -68,11 +88,7 @@ class Measures:
     """Neither busy nor moving; sending that overlaps other work still counts in `moving_s`."""
     shares: tuple[float, ...]
     bubble: float
-
-    @property
-    def ideal(self) -> float:
-        """The bubble of equal stages with zero transfer time."""
-        return ideal_bubble(len(self.shares), self.splits)
+    ideal: float
 
     @property
     def bound(self) -> float:
@@ -97,84 +113,103 @@ class Measures:
         """Average number of busy stages."""
         return sum(self.busy_s) / self.window_s
 
+    def ideal_with(self, splits: int) -> float:
+        """Return the ideal bubble with another number of splits: the idle time is that of the same micro-batches."""
+        idle = self.splits * self.ideal / (1 - self.ideal)
+        return idle / (splits + idle)
+
     @property
     def moving(self) -> float:
         """Share of stage time spent sending or receiving."""
         return sum(self.moving_s) / (len(self.shares) * self.window_s)
 
 
-def batches(spans: Iterable[Span], stages: int, splits: int) -> list[BatchSpans]:
+def batches(spans: Iterable[Span], layout: Layout) -> list[BatchSpans]:
     """Return the spans by batch, in order, including incomplete batches; spans without a stage are dropped."""
     found: dict[int, list[Span]] = {}
     for span in spans:
-        if 0 <= span.stage < stages:
-            found.setdefault(span.micro_batch // splits, []).append(span)
+        if 0 <= span.stage < layout.parts:
+            found.setdefault(span.micro_batch // layout.splits, []).append(span)
     return [
-        BatchSpans(number, stages, splits, tuple(sorted(found[number], key=lambda span: span.t0_ns)))
+        BatchSpans(number, layout, tuple(sorted(found[number], key=lambda span: span.t0_ns)))
         for number in sorted(found)
     ]
 
 
-def measure(batch: BatchSpans, schedule: Schedule) -> Measures:
-    """Return the measures of a complete batch that ran in the order of `schedule`."""
-    window, stages, splits = batch.window_s, batch.stages, batch.splits
+def measure(batch: BatchSpans) -> Measures:
+    """Return the measures of a complete batch."""
+    window, stages = batch.window_s, batch.stages
     busy, moving = _covered(batch, BUSY), _covered(batch, MOVING)
-    forward, backward = durations(batch, "forward"), durations(batch, "backward")
-    work = [sum(ahead) + sum(back) for ahead, back in zip(forward, backward, strict=True)]
+    work = [sum(each) for each in stage_work(batch)]
+    table = recorded_order(batch)
     return Measures(
-        splits=splits,
+        splits=batch.splits,
         window_s=window,
-        least_s=min(window, makespan(schedule, forward, backward, updates(batch))),  # torch may use another order
+        least_s=makespan(table, batch.layout, _took(batch)),
         busy_s=tuple(busy),
         moving_s=tuple(moving),
         waiting_s=tuple(window - spent for spent in _covered(batch, (*BUSY, *MOVING))),
         shares=tuple(spent / sum(work) for spent in work),
         bubble=1 - sum(busy) / (stages * window),
+        ideal=bubble(table, batch.layout, _equal(batch)),
     )
 
 
-def ideal_bubble(stages: int, splits: int) -> float:
-    """Return the bubble of equal stages with zero transfer time."""
-    return (stages - 1) / (splits + stages - 1)
-
-
-def durations(batch: BatchSpans, name: str) -> list[list[float]]:
-    """Return the seconds of each micro-batch at each stage in spans of one name: [stage][micro-batch]."""
-    spent = [[0.0] * batch.splits for _ in range(batch.stages)]
+def recorded_order(batch: BatchSpans) -> list[list[Action]]:
+    """Return the actions of each stage in the order in which they began."""
+    table: list[dict[Action, None]] = [{} for _ in range(batch.stages)]
     for span in batch.spans:
-        if span.name == name:
-            spent[span.stage][span.micro_batch % batch.splits] += (span.t1_ns - span.t0_ns) / 1e9
-    return spent
+        if span.name in BUSY:
+            table[batch.stage_of(span)].setdefault(batch.action_of(span))
+    return [list(order) for order in table]
+
+
+def _took(batch: BatchSpans) -> Took:
+    """Return the recorded duration of each action."""
+    spent: dict[tuple[int, Action], float] = {}
+    for span in batch.spans:
+        if span.name in BUSY:
+            key = batch.stage_of(span), batch.action_of(span)
+            spent[key] = spent.get(key, 0.0) + (span.t1_ns - span.t0_ns) / 1e9
+    return lambda stage, action: spent[stage, action]
+
+
+def _equal(batch: BatchSpans) -> Took:
+    """Return the mean duration of each kind of work, as of equal stages; updates take no time."""
+    took, table = _took(batch), recorded_order(batch)
+    each = {
+        what: [took(at, one) for at, order in enumerate(table) for one in order if one.what == what] for what in WORK
+    }
+    means = {what: sum(spent) / len(spent) for what, spent in each.items() if spent}
+    return lambda stage, action: means.get(action.what, 0.0)
 
 
 def work_s(batch: BatchSpans) -> float:
     """Return the total seconds of all forwards and backwards."""
-    return sum(span.t1_ns - span.t0_ns for span in batch.spans if span.name in WORK) / 1e9
+    return sum(map(sum, stage_work(batch)))
 
 
-def stage_work(batch: BatchSpans) -> list[tuple[float, float]]:
-    """Return the seconds of each stage's forwards and backwards."""
-    return list(zip(map(sum, durations(batch, "forward")), map(sum, durations(batch, "backward")), strict=True))
+def stage_work(batch: BatchSpans) -> list[tuple[float, ...]]:
+    """Return the seconds of each stage's forwards and backwards, the halves of split backwards together."""
+    spent = [[0.0, 0.0] for _ in range(batch.stages)]
+    for span in batch.spans:
+        if span.name in WORK:
+            spent[batch.stage_of(span)][span.name != "forward"] += (span.t1_ns - span.t0_ns) / 1e9
+    return [tuple(each) for each in spent]
 
 
-def updates(batch: BatchSpans) -> list[float]:
-    """Return the seconds of each stage's update."""
-    return [sum(spent) for spent in durations(batch, "update")]
-
-
-def unhindered(batch: BatchSpans, schedule: Schedule) -> BatchSpans:
-    """Return the batch as its own durations allow without transfers and delays."""
+def unhindered(batch: BatchSpans) -> BatchSpans:
+    """Return the batch as its own durations allow in the same order, without transfers and delays."""
     first, start = batch.number * batch.splits, batch.start_ns
-    played = play(schedule, durations(batch, "forward"), durations(batch, "backward"), updates(batch))
     spans = [
         Span(
-            each.what,
-            each.stage,
-            first + each.micro_batch,
+            each.action.what,
+            span_stage(each.stage, each.action.chunk, batch.stages),
+            first + each.action.micro_batch,
             start + round(each.start * 1e9),
             start + round(each.end * 1e9),
         )
-        for each in played
+        for each in play(recorded_order(batch), batch.layout, _took(batch))
     ]
     return replace(batch, spans=tuple(span for span in spans if span.t1_ns > span.t0_ns))
 
@@ -184,8 +219,9 @@ def _covered(batch: BatchSpans, names: Sequence[str]) -> list[float]:
     covered, reached = [0] * batch.stages, [batch.start_ns] * batch.stages
     for span in batch.spans:
         if span.name in names:
-            covered[span.stage] += max(0, span.t1_ns - max(span.t0_ns, reached[span.stage]))
-            reached[span.stage] = max(span.t1_ns, reached[span.stage])
+            stage = batch.stage_of(span)
+            covered[stage] += max(0, span.t1_ns - max(span.t0_ns, reached[stage]))
+            reached[stage] = max(span.t1_ns, reached[stage])
     return [spent / 1e9 for spent in covered]
 
 
@@ -222,13 +258,14 @@ class Settings:
     """The parts of a run's config and cut that advice is based on; roles are stage1, stage2, …"""
 
     mode: str
-    schedule: str
     batch_size: int
     layers: int
     """Number of layers that the net can be cut between."""
     transport: str = "auto"
     cuts: tuple[int, ...] = ()
-    """The layers that start stages 2, 3, …; empty if unknown."""
+    """The layers that start parts 2, 3, …; empty if unknown."""
+    chunks: int = 1
+    peer_schedule: str = ""
 
 
 @dataclass(frozen=True)
@@ -302,9 +339,10 @@ def _more_splits(measures: Measures, settings: Settings) -> str:
         len(measures.shares),
     )
     divides = settings.mode == "torch_pipelining"
+    step = stages if settings.chunks > 1 else 1
     can_be = [
         count
-        for count in range(measures.splits + 1, settings.batch_size + 1)
+        for count in range(measures.splits + step, settings.batch_size + 1, step)
         if not divides or settings.batch_size % count == 0
     ]
     if not can_be:
@@ -312,7 +350,7 @@ def _more_splits(measures: Measures, settings: Settings) -> str:
         return f"{lost}, and a batch of {settings.batch_size} can't be split further. Use a larger batch_size{fewer}."
     more = next((count for count in can_be if count >= 2 * measures.splits), can_be[-1])
     small = f"if micro-batches of {counted(settings.batch_size // more, 'image')} don't cost more per image"
-    return f"{lost}. Raise splits to {more}: equal stages then idle {_percent(ideal_bubble(stages, more))}, {small}."
+    return f"{lost}. Raise splits to {more}: equal stages then idle {_percent(measures.ideal_with(more))}, {small}."
 
 
 def _move_a_layer(measures: Measures, settings: Settings) -> str:
@@ -329,6 +367,8 @@ def _move_a_layer(measures: Measures, settings: Settings) -> str:
         f"{_percent(shares[neighbour])}"
     )
     end = "first" if neighbour < slowest else "last"
+    if settings.chunks > 1:
+        return f"{says}. Choose parts of more equal time with the setting cut."
     if len(settings.cuts) != stages - 1:
         return f"{says}. Move the {end} layer of stage{slowest + 1} to stage{neighbour + 1} with the setting cut."
     begins = (0, *settings.cuts, settings.layers)
@@ -351,7 +391,7 @@ def _less_waiting(measures: Measures, settings: Settings) -> str:
     if settings.mode == "torch_pipelining":
         return (
             f"{lost}, including torch's transfers, which are not measured separately. Compare with mode "
-            f"{settings.schedule}."
+            f"{settings.peer_schedule}."
         )
     if measures.moving < measures.of_waiting / 2:
         small = "micro-batches are small compared with the transfer overhead"

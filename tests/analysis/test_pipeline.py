@@ -3,6 +3,8 @@ stages.
 """
 
 import random
+from dataclasses import replace
+from typing import get_args
 
 import pytest
 
@@ -15,19 +17,19 @@ from engine.analysis.pipeline import (
     advice,
     batches,
     best_speed_up,
-    ideal_bubble,
     measure,
+    recorded_order,
     unhindered,
 )
-from engine.pipelining import Schedule, depth, makespan, play, speed_up_bound
+from engine.pipelining import Action, Layout, Schedule, ideal_bubble, makespan, orders, play, speed_up_bound
 from engine.recorder import Span
 from tests.analysis.traces import START_NS, hand_made, made
 
-SCHEDULES: tuple[Schedule, ...] = ("gpipe", "1f1b")
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 
 def of(*spans: Span) -> BatchSpans:
-    (found,) = batches(spans, 2, 2)
+    (found,) = batches(spans, Layout(2, 2))
     return found
 
 
@@ -36,7 +38,7 @@ def of(*spans: Span) -> BatchSpans:
 
 def test_batches_are_told_apart_and_spans_of_no_stage_count_nowhere() -> None:
     later = [span._replace(micro_batch=span.micro_batch + 2) for span in hand_made() if span.name != "backward"]
-    found = batches([*later, *hand_made()], 2, 2)
+    found = batches([*later, *hand_made()], Layout(2, 2))
     assert [(batch.number, batch.complete, len(batch.spans)) for batch in found] == [(3, True, 18), (4, False, 14)]
     assert found[0].start_ns == START_NS
     assert [span.t0_ns for span in found[0].spans] == sorted(span.t0_ns for span in hand_made())
@@ -54,7 +56,7 @@ def test_a_batch_without_one_of_its_spans_is_not_complete(missing: str) -> None:
 
 
 def test_the_numbers_of_the_batch_made_by_hand_and_the_causes_of_its_bubble() -> None:
-    found = measure(of(*hand_made()), "gpipe")
+    found = measure(of(*hand_made()))
     assert found.window_s == pytest.approx(0.089)
     assert found.busy_s == pytest.approx((0.010 * 4 + 0.002, 0.015 * 4 + 0.003))
     assert found.moving_s == pytest.approx((0.006, 0.004))
@@ -73,10 +75,10 @@ def test_the_numbers_of_the_batch_made_by_hand_and_the_causes_of_its_bubble() ->
     assert found.of_unevenness == pytest.approx(1 - 105 / 164 - 1 / 3)
     assert found.ideal + found.of_unevenness + found.of_waiting == pytest.approx(found.bubble)
     beside = Span("forward", 0, 6, START_NS + 5_000_000, START_NS + 11_000_000)
-    found = measure(of(*hand_made(), beside), "gpipe")
+    found = measure(of(*hand_made(), beside))
     assert found.busy_s[0] == pytest.approx(0.043)
     assert found.waiting_s[0] == pytest.approx(0.041)
-    free = unhindered(of(*hand_made()), "gpipe")
+    free = unhindered(of(*hand_made()))
     assert free.complete
     assert free.start_ns == START_NS
     assert free.window_s == pytest.approx(0.082)
@@ -88,81 +90,93 @@ def test_the_numbers_of_the_batch_made_by_hand_and_the_causes_of_its_bubble() ->
 # ---- the mathematics -----------------------------------------------------------------------------------------------
 
 
+def layout_of(schedule: Schedule, stages: int, splits: int) -> Layout:
+    return Layout(stages, splits, 2 if schedule == "interleaved" else 1)
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize(("stages", "splits"), [(2, 1), (2, 4), (2, 32), (3, 2), (4, 8), (4, 120)])
+@pytest.mark.parametrize(("stages", "splits"), [(2, 4), (2, 32), (4, 8), (4, 120)])
 def test_equal_stages_idle_the_ideal_bubble_and_no_more(schedule: Schedule, stages: int, splits: int) -> None:
-    spans = made(schedule, (1 / stages,) * stages, splits, copy_ms=0, jitter=0)
-    found = measure(batches([span for span in spans if span.name != "update"], stages, splits)[0], schedule)
-    assert found.bubble == pytest.approx(ideal_bubble(stages, splits), abs=1e-6)
+    layout = layout_of(schedule, stages, splits)
+    spans = made(schedule, (1 / stages,) * stages, splits, copy_ms=0, jitter=0, chunks=layout.chunks)
+    found = measure(batches([span for span in spans if span.name != "update"], layout)[0])
+    assert found.bubble == pytest.approx(ideal_bubble(schedule, layout), abs=1e-6)
     assert found.bubble == pytest.approx(found.bound_bubble, abs=1e-6)
     assert (found.of_unevenness, found.of_waiting) == pytest.approx((0, 0), abs=1e-6)
+    assert found.ideal_with(2 * splits) == pytest.approx(ideal_bubble(schedule, replace(layout, splits=2 * splits)))
 
 
 @pytest.mark.parametrize("shares", [(0.44, 0.56), (0.7, 0.3), (0.1, 0.2, 0.7), (0.1, 0.4, 0.3, 0.2)])
 def test_unequal_stages_slowest_in_both_directions_are_bound_by_the_slowest_ones_share(
     shares: tuple[float, ...],
 ) -> None:
-    forward, backward = ([[part * share] * 6 for share in shares] for part in (1.0, 2.0))
-    slowest = max(shares)
-    in_turn = sum(map(sum, (*forward, *backward)))
-    assert in_turn / makespan("gpipe", forward, backward) == pytest.approx(1 / (slowest + (1 - slowest) / 6))
-    assert speed_up_bound("gpipe", list(map(sum, forward)), list(map(sum, backward)), 6) == pytest.approx(
-        1 / (slowest + (1 - slowest) / 6)
-    )
+    slowest, work = max(shares), [(6 * share, 12 * share) for share in shares]
+    found = speed_up_bound("gpipe", work, Layout(len(shares), 6))
+    assert found == pytest.approx(1 / (slowest + (1 - slowest) / 6))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_simulation_keeps_to_order_and_needs_whatever_the_durations(schedule: Schedule) -> None:
     draw = random.Random(3)
-    for stages, splits in ((2, 5), (3, 7), (4, 3)):
-        forward, backward = ([[draw.uniform(0.1, 3) for _ in range(splits)] for _ in range(stages)] for _ in range(2))
-        played = {
-            (each.what, each.stage, each.micro_batch): each for each in play(schedule, forward, backward, transfer=0.5)
-        }
-        assert len(played) == 2 * stages * splits
-        for (what, stage, number), each in played.items():
-            lasts = (forward if what == "forward" else backward)[stage][number]
-            assert each.end - each.start == pytest.approx(lasts)
-            before = (what, stage - 1, number) if what == "forward" else (what, stage + 1, number)
-            assert before not in played or played[before].end + 0.5 <= each.start + 1e-9
-            assert what == "forward" or played["forward", stage, number].end <= each.start + 1e-9
-            others = [other for other in played.values() if other.stage == stage and other != each]
-            assert all(other.end <= each.start + 1e-9 or other.start >= each.end - 1e-9 for other in others)
-            held = sum(
-                o.start <= each.start < played["backward", stage, o.micro_batch].end
-                for o in (each, *others)
-                if o.what == "forward"
-            )
-            assert held <= depth(schedule, stage, stages, splits)
-        busiest = max(sum(forward[stage]) + sum(backward[stage]) for stage in range(stages))
-        assert makespan(schedule, forward, backward) >= busiest
+    for stages, splits in ((2, 6), (3, 9), (4, 4)):
+        layout = layout_of(schedule, stages, splits)
+        table = orders(schedule, layout)
+        lasts = {(stage, one): draw.uniform(0.1, 3) for stage, order in enumerate(table) for one in order}
+        took = lambda stage, action, lasts=lasts: lasts[stage, action]  # noqa: E731
+        ends: dict[Action, tuple[int, float]] = {}
+        free = [0.0] * stages
+        for each in sorted(play(table, layout, took, transfer=0.5), key=lambda one: one.start):
+            part, number = layout.part(each.stage, each.action.chunk), each.action.micro_batch
+            assert each.end - each.start == pytest.approx(lasts[each.stage, each.action])
+            assert free[each.stage] <= each.start + 1e-9, "one at a time"
+            free[each.stage] = each.end
+            kind = "backward" if each.action.what == "input_gradient" else each.action.what
+            needs = {
+                "forward": [("forward", part - 1)] if part else [],
+                "backward": [("forward", part), *([("backward", part + 1)] if part < layout.parts - 1 else [])],
+                "weight_gradient": [("backward", part)],
+            }[kind]
+            for what, other in needs:
+                stage, end = ends[Action(what, number, other)]
+                assert end + (0.5 if stage != each.stage else 0) <= each.start + 1e-9
+            ends[Action(kind, number, part)] = each.stage, each.end
+        busiest = max(sum(lasts[stage, one] for one in order) for stage, order in enumerate(table))
+        assert makespan(table, layout, took) >= busiest
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_real_looking_trace_adds_up(schedule: Schedule) -> None:
-    spans = made(schedule, (0.2, 0.3, 0.28, 0.22), 8, batch=5)
-    found = measure(batches(spans, 4, 8)[0], schedule)
+    layout = layout_of(schedule, 4, 8)
+    spans = made(schedule, (0.2, 0.3, 0.28, 0.22), 8, batch=5, chunks=layout.chunks)
+    (batch,) = batches(spans, layout)
+    found = measure(batch)
+    assert batch.complete
+    assert recorded_order(batch) == [[*order, Action("update", 0)] for order in orders(schedule, layout)]
     for busy, moving, waiting in zip(found.busy_s, found.moving_s, found.waiting_s, strict=True):
         assert busy + moving + waiting == pytest.approx(found.window_s)
     assert found.least_s < found.window_s
     assert found.bubble > found.ideal
     assert found.ideal + found.of_unevenness + found.of_waiting == pytest.approx(found.bubble)
     assert min(found.of_unevenness, found.of_waiting) > 0
+    for name in ("forward", "backward", "input_gradient"):
+        gone = [span for span in spans if (span.name, span.stage) != (name, layout.parts - 1)]
+        assert batches(gone, layout)[0].complete == (len(gone) == len(spans))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("jitter", [0.0, 0.3, 0.9])
 def test_no_measure_of_a_batch_exceeds_its_bound(schedule: Schedule, jitter: float) -> None:
     for batch in range(8):
-        spans = made(schedule, (0.49, 0.51), 4, batch=batch, copy_ms=0.01, jitter=jitter)
-        found = measure(batches(spans, 2, 4)[0], schedule)
+        layout = layout_of(schedule, 2, 4)
+        spans = made(schedule, (0.49, 0.51), 4, batch=batch, copy_ms=0.01, jitter=jitter, chunks=layout.chunks)
+        found = measure(batches(spans, layout)[0])
         assert found.at_work <= found.bound + 1e-9, "more stages are never busy than could be without waiting"
         assert found.bound_bubble <= found.bubble + 1e-9
         assert found.bubble == pytest.approx(1 - found.at_work / 2)
 
 
 ROOM = SpeedupBound(4.0, "", 4.0, "")
-SETTINGS = Settings("gpipe", "gpipe", 120, 18, cuts=(9,))
+SETTINGS = Settings("gpipe", 120, 18, cuts=(9,))
 
 
 def measures(
@@ -174,10 +188,11 @@ def measures(
 ) -> Measures:
     """Return a batch of one second with these losses, its stages sending for `sending` of the time."""
     stages = len(shares)
-    bubble = ideal_bubble(stages, splits) + of_unevenness + of_waiting
+    ideal = ideal_bubble("gpipe", Layout(stages, splits))
+    bubble = ideal + of_unevenness + of_waiting
     busy, moving = tuple(share * stages * (1 - bubble) for share in shares), (sending,) * stages
     least = (1 - bubble) / (1 - bubble + of_waiting)
-    return Measures(splits, 1.0, least, busy, moving, (0.0,) * stages, shares, bubble)
+    return Measures(splits, 1.0, least, busy, moving, (0.0,) * stages, shares, bubble, ideal)
 
 
 # ---- advice --------------------------------------------------------------------------------------------------------
@@ -187,17 +202,15 @@ def test_few_splits_are_raised_and_small_micro_batches_made_larger() -> None:
     found = measures(4, 0.1, 0.1)
     assert advice(found, SETTINGS, ROOM) == (
         "With 4 splits the schedule alone leaves stages idle 20 % of the time. Raise splits to 8: equal stages then "
-        f"idle {100 * ideal_bubble(2, 8):.1f} %,"
+        f"idle {100 * ideal_bubble('gpipe', Layout(2, 8)):.1f} %,"
         " if micro-batches of 15 images don't cost more per image."
     )
-    assert "Raise splits to 5:" in advice(found, Settings("gpipe", "gpipe", 5, 18), ROOM)
-    assert "Raise splits to 10:" in advice(found, Settings("torch_pipelining", "gpipe", 30, 18), ROOM)
+    assert "Raise splits to 5:" in advice(found, Settings("gpipe", 5, 18), ROOM)
+    assert "Raise splits to 10:" in advice(found, Settings("torch_pipelining", 30, 18), ROOM)
     assert "a batch of 4 can't be split further. Use a larger batch_size." in advice(
-        found, Settings("gpipe", "gpipe", 4, 18), ROOM
+        found, Settings("gpipe", 4, 18), ROOM
     )
-    assert "batch_size or fewer stages." in advice(
-        measures(4, shares=(0.3, 0.3, 0.4)), Settings("gpipe", "gpipe", 4, 18), ROOM
-    )
+    assert "batch_size or fewer stages." in advice(measures(4, shares=(0.3, 0.3, 0.4)), Settings("gpipe", 4, 18), ROOM)
     slower = SplitCost(12, 4, 2.2)
     assert advice(measures(8), SETTINGS, ROOM, slower) == (
         "Lower splits to 4: an image takes 2.2 times as much work as in run 12, which has larger micro-batches."
@@ -263,7 +276,7 @@ def test_unequal_stages_name_the_slower_one_and_the_layer_to_move(
     assert (
         advice(
             measures(of_unevenness=0.2, shares=shares),
-            Settings("gpipe", "gpipe", 120, 18, cuts=cuts),
+            Settings("gpipe", 120, 18, cuts=cuts),
             ROOM,
         )
         == says
@@ -272,12 +285,12 @@ def test_unequal_stages_name_the_slower_one_and_the_layer_to_move(
 
 def test_waiting_and_unequal_micro_batches_are_cured_by_what_they_come_from() -> None:
     sending, idling = measures(of_waiting=0.3, sending=0.25), measures(of_waiting=0.3, sending=0.02)
-    assert "Modes gpipe and 1f1b pass activations" in advice(sending, Settings("rpc", "gpipe", 120, 18), ROOM)
-    assert "Set transport to shared_memory" in advice(sending, Settings("gpipe", "gpipe", 120, 18, "rpc"), ROOM)
+    assert "Modes gpipe and 1f1b pass activations" in advice(sending, Settings("rpc", 120, 18), ROOM)
+    assert "Set transport to shared_memory" in advice(sending, Settings("gpipe", 120, 18, "rpc"), ROOM)
     assert "cut deeper in the net, where activations are smaller" in advice(sending, SETTINGS, ROOM)
     assert "fewer stages" not in advice(sending, SETTINGS, ROOM)
     assert "Compare with mode gpipe" in advice(
-        measures(of_waiting=0.3), Settings("torch_pipelining", "gpipe", 120, 18), ROOM
+        measures(of_waiting=0.3), Settings("torch_pipelining", 120, 18, peer_schedule="gpipe"), ROOM
     )
     assert "use fewer stages, or cut" in advice(
         measures(of_waiting=0.3, sending=0.25, shares=(0.4, 0.3, 0.3)), SETTINGS, ROOM
@@ -316,7 +329,7 @@ def test_little_loss_shared_devices_and_full_cores_are_told() -> None:
 def test_traces_with_one_ill_are_told_that_ill(
     shares: tuple[float, ...], splits: int, copy_ms: float, says: str
 ) -> None:
-    found = measure(batches(made("gpipe", shares, splits, copy_ms=copy_ms, jitter=0.01), 2, splits)[0], "gpipe")
+    found = measure(batches(made("gpipe", shares, splits, copy_ms=copy_ms, jitter=0.01), Layout(2, splits))[0])
     assert says in advice(found, SETTINGS, ROOM)
 
 

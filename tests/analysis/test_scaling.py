@@ -11,7 +11,7 @@ import pytest
 
 from engine.experiment import Baseline
 from engine.experiments.pipeline.config import SCALING, ideal_time_s, unequal_stages_time_s
-from engine.pipelining import Schedule, actions, speed_up_bound
+from engine.pipelining import Layout, Schedule, actions, speed_up_bound
 from engine.registry import EXPERIMENTS, experiment
 
 T1 = 10.0
@@ -27,7 +27,9 @@ def brute_force(schedule: Schedule, splits: int, forward: Sequence[Fraction], ba
     stages = len(forward)
     waits: list[tuple[Key, Key]] = []
     for stage in range(stages):
-        order = [(stage, *action) for action in actions(schedule, stage, stages, splits)]
+        order = [
+            (stage, action.what, action.micro_batch) for action in actions(schedule, stage, Layout(stages, splits))
+        ]
         waits += pairwise(order)
         for number in range(splits):
             waits.append(((stage, "forward", number), (stage, "backward", number)))
@@ -59,9 +61,8 @@ def test_the_bound_of_unequal_stages_is_what_brute_force_finds(seed: int) -> Non
     schedule, splits, forward, backward = drawn_at_random(seed)
     least = brute_force(schedule, splits, forward, backward)
     whole = sum(forward) + sum(backward)
-    assert speed_up_bound(schedule, list(map(float, forward)), list(map(float, backward)), splits) == pytest.approx(
-        float(whole / least)
-    )
+    work = [tuple(map(float, each)) for each in zip(forward, backward, strict=True)]
+    assert speed_up_bound(schedule, work, Layout(len(work), splits)) == pytest.approx(float(whole / least))
     _, splits, forward, backward = drawn_at_random(seed)
     whole = sum(forward) + sum(backward)
     assert (

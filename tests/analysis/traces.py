@@ -4,7 +4,7 @@ them.
 
 import random
 
-from engine.pipelining import Played, Schedule, play
+from engine.pipelining import Action, Layout, Played, Schedule, orders, play, span_stage
 from engine.recorder import Span
 
 START_NS = 7_000_000_000_000
@@ -43,44 +43,54 @@ def made(
     copy_ms: float = 0.8,
     jitter: float = 0.06,
     slow: float = 1.0,
+    chunks: int = 1,
 ) -> list[Span]:
     """Return a batch's spans as a run would: forward a third of each stage's work, copies before and after it, `slow`
     times as long a micro-batch.
     """
-    draw, stages = random.Random(batch), len(shares)
-
-    def took(part: float) -> list[list[float]]:
-        moved = [copy_ms * ((stage > 0) + (stage < stages - 1)) for stage in range(stages)]
-        return [
-            [
-                batch_ms * share * part * slow / splits * draw.uniform(1 - jitter, 1 + jitter) + moved[stage]
-                for _ in range(splits)
-            ]
-            for stage, share in enumerate(shares)
-        ]
-
+    draw, layout = random.Random(batch), Layout(len(shares), splits, chunks)
+    thirds = {"forward": 1, "backward": 2, "input_gradient": 1, "weight_gradient": 1}
+    lasts = {
+        (stage, action): batch_ms
+        * share
+        * thirds[action.what]
+        / 3
+        * slow
+        / (splits * chunks)
+        * draw.uniform(1 - jitter, 1 + jitter)
+        + copy_ms * len(_moves(layout, stage, action))
+        for stage, (share, order) in enumerate(zip(shares, orders(schedule, layout), strict=True))
+        for action in order
+    }
+    for stage, share in enumerate(shares):
+        lasts[stage, UPDATE] = batch_ms * share / 40
+    table = [[*order, UPDATE] for order in orders(schedule, layout)]
+    played = play(table, layout, lambda stage, action: lasts[stage, action], transfer=copy_ms / 4)
     start_ms = batch * batch_ms * 1.5
-    played = play(schedule, took(1 / 3), took(2 / 3), [batch_ms * share / 40 for share in shares], transfer=copy_ms / 4)
-    return [span for each in played for span in _parts(each, stages, copy_ms, start_ms, batch * splits)]
+    return [span for each in played for span in _parts(each, layout, copy_ms, start_ms, batch * splits)]
 
 
-def _parts(each: Played, stages: int, copy_ms: float, start_ms: float, first: int) -> list[Span]:
-    """Return the work of an action and the copies round it; one that goes back comes from the next stage and goes to
-    the one before.
-    """
-    number, start, end = first + each.micro_batch, start_ms + each.start, start_ms + each.end
-    onward = 1 if each.what == "forward" else -1
-    source, target = each.stage - onward, each.stage + onward
-    spans = []
-    if each.what != "update" and 0 <= source < stages:
-        spans.append(
-            Span("receive", each.stage, number, _ns(start), _ns(start + copy_ms), 3 * MB, f"stage{source + 1}")
-        )
-        start += copy_ms
-    if each.what != "update" and 0 <= target < stages:
-        spans.append(Span("send", each.stage, number, _ns(end - copy_ms), _ns(end), 3 * MB, f"stage{target + 1}"))
-        end -= copy_ms
-    return [*spans, Span(each.what, each.stage, number, _ns(start), _ns(end))]
+UPDATE = Action("update", 0)
+
+
+def _moves(layout: Layout, stage: int, action: Action) -> list[tuple[str, int]]:
+    """Return the copies round an action, with the other stage: one that goes back comes from the next part."""
+    if action.what in ("update", "weight_gradient"):
+        return []
+    part, onward = layout.part(stage, action.chunk), 1 if action.what == "forward" else -1
+    ends = (("receive", part - onward), ("send", part + onward))
+    return [(name, layout.place(other)[0]) for name, other in ends if 0 <= other < layout.parts]
+
+
+def _parts(each: Played, layout: Layout, copy_ms: float, start_ms: float, first: int) -> list[Span]:
+    """Return the work of an action and the copies round it."""
+    number, start, end = first + each.action.micro_batch, start_ms + each.start, start_ms + each.end
+    own, spans = span_stage(each.stage, each.action.chunk, layout.stages), []
+    for name, other in _moves(layout, each.stage, each.action):
+        at = start if name == "receive" else end - copy_ms
+        spans.append(Span(name, own, number, _ns(at), _ns(at + copy_ms), 3 * MB, f"stage{other + 1}"))
+        start, end = (start + copy_ms, end) if name == "receive" else (start, end - copy_ms)
+    return [*spans, Span(each.action.what, own, number, _ns(start), _ns(end))]
 
 
 def _ns(ms: float) -> int:

@@ -10,6 +10,7 @@ from app.run import pipeline_section
 from app.run.pipeline_section import KINDS, ROW_PX, gantt, gantt_colours, gantt_height, kinds
 from engine.analysis.pipeline import BatchSpans, batches, measure, unhindered
 from engine.home import Home
+from engine.pipelining import Layout
 from engine.recorder import Span
 from engine.store import Reader, Store
 from engine.store.records import Status
@@ -74,7 +75,7 @@ def test_a_batch_is_chosen_by_its_link_the_last_complete_one_without_and_its_lea
     test.selectbox(key="batch").set_value("11").run()
     assert "Gantt chart of batch 11:" in charts(test)[0]
     test = section(run_id, chart=pipeline_section.UNHINDERED)
-    least = measure(batches(made("gpipe", (0.3, 0.7), 4, batch=19), 2, 4)[0], "gpipe").least_s
+    least = measure(batches(made("gpipe", (0.3, 0.7), 4, batch=19), Layout(2, 4))[0]).least_s
     assert f"2 stages, 4 micro-batches, {least * 1e3:,.4g} ms" in charts(test)[0]
     assert "in the same order, without transfers and delays" in all_words(test)
     assert "send (below)" not in charts(test)[0]
@@ -111,7 +112,14 @@ def test_a_run_with_fewer_splits_shows_that_small_micro_batches_cost_more(store:
 
 @pytest.mark.parametrize(
     ("mode", "shares", "splits"),
-    [("gpipe", (0.3, 0.7), 3), ("1f1b", (0.25,) * 4, 8), ("rpc", (0.5, 0.5), 2), ("torch_pipelining", (0.5, 0.5), 1)],
+    [
+        ("gpipe", (0.3, 0.7), 3),
+        ("1f1b", (0.25,) * 4, 8),
+        ("interleaved", (0.5, 0.5), 4),
+        ("zb_h1", (0.5, 0.5), 4),
+        ("rpc", (0.5, 0.5), 2),
+        ("torch_pipelining", (0.5, 0.5), 1),
+    ],
 )
 def test_every_mode_is_shown(store: Store, mode: str, shares: tuple[float, ...], splits: int) -> None:
     run_id = basic.pipeline_run(store, shares=shares, splits=splits, mode=mode)
@@ -165,7 +173,7 @@ KNOWN = {
 
 @pytest.fixture
 def batch() -> BatchSpans:
-    return batches(hand_made(), 2, 2)[0]
+    return batches(hand_made(), Layout(2, 2))[0]
 
 
 def drawn(trace: go.Bar) -> list[tuple[float, float]]:
@@ -211,20 +219,20 @@ def test_rows_do_not_touch_and_what_a_batch_has_not_got_has_no_trace(batch: Batc
     bar = KINDS["forward"]
     assert KINDS["receive"].offset + KINDS["receive"].width < bar.offset
     assert bar.offset + bar.width < KINDS["send"].offset
-    free = unhindered(batch, "gpipe")
-    assert kinds(free) == ["forward", "backward", "update"]
+    free = unhindered(batch)
+    assert kinds(free) == [("forward", None), ("backward", None), ("update", None)]
     figure = gantt(free, batch.window_s)
     assert figure.layout.xaxis.range == gantt(batch).layout.xaxis.range
     assert max(
         start + length for trace in figure.data for start, length in zip(trace.base, trace.x, strict=True)
     ) == pytest.approx(82)
-    assert gantt_colours(free) == [KINDS[name].colour for name in kinds(free)]
+    assert gantt_colours(free) == [KINDS[name].colour for name, _ in kinds(free)]
 
 
 @pytest.mark.parametrize(("stages", "splits"), [(2, 1), (2, 32), (4, 8), (4, 120)])
 def test_every_span_of_any_size_is_drawn_once(stages: int, splits: int) -> None:
     spans = made("1f1b", (1 / stages,) * stages, splits, batch=3)
-    figure = gantt(batches(spans, stages, splits)[0])
+    figure = gantt(batches(spans, Layout(stages, splits))[0])
     assert (
         sum(len(trace.x) for trace in figure.data)
         == len(spans)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from engine.home import Home
 from engine.pipelining import Schedule
@@ -147,9 +147,9 @@ def pipeline_run(
         "worker",
         f"The net was cut by measured time: cut={','.join(str(stage) for stage in range(1, len(shares)))}.",
     )
-    order: Schedule = "1f1b" if mode == "1f1b" else "gpipe"
+    order: Schedule = mode if mode in get_args(Schedule) else "gpipe"  # type: ignore[assignment]
     for batch in recorded:
-        spans = made(order, shares, splits, batch=batch, **(trace or {}))
+        spans = made(order, shares, splits, batch=batch, chunks=2 if mode == "interleaved" else 1, **(trace or {}))
         kept = {"rpc": ("forward", "backward"), "torch_pipelining": ("forward", "backward", "update")}.get(mode)
         write_spans(store, run_id, [span for span in spans if not kept or span.name in kept])
     for stage, role in enumerate(config.roles[-len(shares) :]):

@@ -9,7 +9,7 @@ from engine.config import Config, Rule, RuleBroken, Rules, interval, setting
 from engine.data.catalogue import ImagesName, data_set
 from engine.experiment import Baseline, Clock, Experiment, Flow, Preset, ReadySweep, Reference, Scaling, Work
 from engine.metrics import Result
-from engine.pipelining import Schedule, order_of, speed_up_bound
+from engine.pipelining import Layout, Schedule, speed_up_bound
 
 # ---- Reference lines of its sweeps: equal stages, and the measured stages in their schedule's order -----------------
 
@@ -24,27 +24,27 @@ def ideal_time_s(one_split_s: float, splits: int, stages: int) -> float:
 
 
 def unequal_stages_time_s(
-    one_split_s: float, splits: int, schedule: Schedule, stage_work: Sequence[tuple[float, float]]
+    one_split_s: float, splits: int, schedule: Schedule, stage_work: Sequence[Sequence[float]]
 ) -> float:
     """Return the minimum execution time of stages with these forwards and backwards in that order, without overhead per
     micro-batch.
     """
-    forward, backward = zip(*stage_work, strict=True)
-    return one_split_s / speed_up_bound(schedule, forward, backward, splits)
+    return one_split_s / speed_up_bound(schedule, stage_work, Layout(len(stage_work), splits))
 
 
 def _references(baseline: Baseline, splits: Sequence[int]) -> list[Reference]:
-    start, config, work = baseline.execution_time_s, baseline.config, baseline.stage_work
-    lines = [Reference("ideal", "dash", tuple(ideal_time_s(start, each, int(config["stages"])) for each in splits))]
+    """Return the lines of gpipe and 1f1b; with 1 split other schedules already work in several stages at a time."""
+    start, config, work = (
+        baseline.execution_time_s,
+        PipelineConfig.model_construct(**baseline.config),
+        baseline.stage_work,
+    )
+    if config.schedule not in ("gpipe", "1f1b"):
+        return []
+    lines = [Reference("ideal", "dash", tuple(ideal_time_s(start, each, config.stages) for each in splits))]
     if work:
-        schedule = order_of(config["mode"], config.get("peer_schedule", "gpipe"))
-        lines.append(
-            Reference(
-                "bound for these stages",
-                "dot",
-                tuple(unequal_stages_time_s(start, each, schedule, work) for each in splits),
-            )
-        )
+        bounds = [unequal_stages_time_s(start, each, config.schedule, work) for each in splits]
+        lines.append(Reference("bound for these stages", "dot", tuple(bounds)))
     return lines
 
 
@@ -62,6 +62,7 @@ SCALING = Scaling(
 
 # ---- Config --------------------------------------------------------------------------------------------------------
 
+PeerSchedule = Literal["gpipe", "1f1b"]
 LAYERS = {"resnet50": 18, "resnet18": 10, "small_resnet": 6}
 """Layers between which a net can be cut: the stem, its residual blocks, the head."""
 
@@ -78,17 +79,19 @@ class PipelineConfig(Config):
     stages: int = setting(2, "Pipeline stages; each is a process with a part of the net.", low=2, high=4)
     splits: int = setting(4, low=1, high=10_000, unit="micro-batches")
     """Micro-batches per batch. With 1 only one stage works at a time; with many, each is small and slower per image."""
-    mode: Literal["gpipe", "1f1b", "rpc", "torch_pipelining"] = setting("gpipe")
+    mode: Literal["gpipe", "1f1b", "interleaved", "zb_h1", "rpc", "torch_pipelining"] = setting("gpipe")
     """gpipe: all forwards, then all backwards; 1f1b: each backward as early as possible, so fewer activations are held;
-    rpc: the tutorial's master and remote calls; torch_pipelining: torch's implementation, for comparison."""
-    peer_schedule: Literal["gpipe", "1f1b"] = setting("gpipe", advanced=True)
+    interleaved: 1f1b with several chunks of the net per stage; zb_h1: 1f1b whose weight gradients fill the bubble; rpc:
+    the tutorial's master and remote calls; torch_pipelining: torch's implementation, for comparison."""
+    chunks: int = setting(2, "Parts of the net per stage; used by interleaved schedules only.", low=2, high=4)
+    peer_schedule: PeerSchedule = setting("gpipe", advanced=True)
     """Schedule of torch; torch_pipelining only."""
     model: Literal["resnet50", "resnet18", "small_resnet"] = setting("small_resnet")
     """torchvision's ResNet-50 (18 layers to cut between) or ResNet-18 (10), or a small ResNet with one block per size
     (6)."""
     cut: Annotated[str, Field(max_length=20)] = setting("", empty="by measured time")
-    """Layers that begin a new stage, counted from 0, such as 9 or 5,9,13. Empty: layers are timed and cut into stages
-    of equal time."""
+    """Layers that begin a new part of the net, counted from 0, such as 9 or 5,9,13. Empty: layers are timed and cut
+    into parts of equal time."""
     dataset: ImagesName = setting("random")
     """Training data. random: new images per batch with fixed targets, as published; other data sets are real and also
     tested on."""
@@ -108,12 +111,14 @@ class PipelineConfig(Config):
     """micro_batch: normalize by each micro-batch's own statistics, so results depend on splits. frozen: fixed
     statistics, independent of splits."""
     transport: Literal["auto", "shared_memory", "rpc"] = setting("auto", advanced=True)
-    """Transport of activations for gpipe and 1f1b. auto: shared memory between CPU stages, RPC device maps between
-    GPUs."""
+    """Transport of activations between the engine's own stages. auto: shared memory between CPU stages, RPC device
+    maps between GPUs."""
     evaluate_every: int = interval(0, "batches", "it is tested only at the end", high=1_000_000, advanced=True)
     """Batches between tests on the data set's test images. 0 tests only at the end."""
     timeout_s: float = setting(60.0, low=1, high=3600, unit="s", advanced=True)
     """Maximum wait of a stage for another before the run fails and names it."""
+    sleep_ms: float = setting(0.0, low=0, high=60_000, unit="ms", advanced=True)
+    """Sleep per forward of a stage, and twice as long per backward; simulates slower stages without using a core."""
     fault: Literal["none", "raise", "kill", "hang", "memory", "nan"] = setting("none", advanced=True)
     """Fault to inject in fault_stage, in the backward of the middle micro-batch of batch 2."""
     fault_stage: int = setting(1, "Stage in which the fault is injected.", low=1, high=4, advanced=True)
@@ -145,9 +150,16 @@ class PipelineConfig(Config):
         )
 
     @property
-    def schedule(self) -> Literal["gpipe", "1f1b"]:
-        """The schedule of the stages."""
-        return order_of(self.mode, self.peer_schedule)
+    def schedule(self) -> Schedule:
+        """The schedule of the stages; mode rpc works on arrivals, which gives gpipe's order."""
+        if self.mode == "torch_pipelining":
+            return self.peer_schedule
+        return "gpipe" if self.mode == "rpc" else self.mode
+
+    @property
+    def layout(self) -> Layout:
+        """The parts of the net and of a batch."""
+        return Layout(self.stages, self.splits, self.chunks if self.schedule == "interleaved" else 1)
 
     @property
     def outputs(self) -> int:
@@ -180,13 +192,24 @@ class PipelineConfig(Config):
                 f"{splits} for {images} images: the last layers have one pixel there, too few for batch-norm. Choose "
                 f"at most {images // 2}, larger images, or batch_norm frozen.",
             )
+        interleaves = self.schedule == "interleaved"
+        why, cure = "stages take turns on as many micro-batches", "Choose a multiple, or mode 1f1b or zb_h1."
+        broken = interleaves and splits % stages > 0
+        yield Rule("splits", f"a multiple of stages ({stages}) for interleaved schedules", why, cure, broken=broken)
+        parts, layers = self.layout.parts, LAYERS[self.model]
+        allowed = f"at most {layers // stages} for {stages} stages of {self.model}, which has {layers} layers"
+        yield Rule("chunks", allowed, broken=parts > layers)
+        yield Rule(
+            "sleep_ms", "0 for mode rpc", "autograd runs its backwards", broken=self.mode == "rpc" and self.sleep_ms > 0
+        )
         yield self.at_most("fault_stage", "stages")
         yield self.no_apple_gpu()
         yield from self._rules_of_cut()
 
     def _rules_of_cut(self) -> Rules:
         layers, cure = LAYERS[self.model], "Leave it empty to cut by measured time."
-        allowed = f"{self.stages - 1} of the layers 1 to {layers - 1} of {self.model} in ascending order"
+        parts = self.layout.parts
+        allowed = f"{parts - 1} of the layers 1 to {layers - 1} of {self.model} in ascending order"
         try:
             cuts = self.cuts
         except ValueError:
@@ -197,7 +220,7 @@ class PipelineConfig(Config):
                 "cut", f"cut must make at most {layers} stages, the layers of {self.model}, got {len(cuts) + 1}."
             )
         ordered = list(cuts) == sorted({*cuts}) and all(0 < cut < layers for cut in cuts)
-        yield Rule("cut", allowed, cure=cure, broken=bool(cuts) and not (ordered and len(cuts) == self.stages - 1))
+        yield Rule("cut", allowed, cure=cure, broken=bool(cuts) and not (ordered and len(cuts) == parts - 1))
 
 
 _PUBLISHED = {

@@ -1,24 +1,24 @@
 """Pipeline parallelism: one net in stages, a batch in micro-batches, so that stages overlap (Huang et al. 2019).
 
 Roles: `stage1…p`, each with some of the net's layers; in mode rpc also a `master`, which splits the batches and calls
-the stages. Each way has a folder: gpipe (both schedules, gpipe and 1f1b), rpc, and torch (torch_pipelining). With m
-micro-batches, each stage does in every batch, in the order of its schedule,
+the stages. Each way has a folder: scheduled (gpipe, 1f1b, interleaved and zb_h1), rpc, and torch (torch_pipelining).
+With m micro-batches, each stage does in every batch, in the order of its schedule (engine/pipelining.py),
 
     forward  i   activations of micro-batch i from the previous stage, through its layers, to the next stage
     backward i   their gradient from the next stage, through its layers, to the previous stage
     update       weights <- weights - learning_rate * gradient of the whole batch
 
-and idles the rest of the time (the bubble): at least (p - 1) / (m + p - 1) of it for equal stages.
+and idles the rest of the time (the bubble): at least (p - 1) / (m + p - 1) of it for equal stages by gpipe and 1f1b.
 """
 
 import torch
 
 from engine.data.tensors import shared_zeros, usable
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.gpipe import stage as gpipe
-from engine.experiments.pipeline.gpipe.links import Links
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.partition import boundaries
+from engine.experiments.pipeline.scheduled import stage as scheduled
+from engine.experiments.pipeline.scheduled.links import Links
 from engine.runtime.worker.ranks import Ranks
 
 
@@ -38,4 +38,4 @@ def run(config: PipelineConfig, ranks: Ranks) -> None:
         ranks.run(stage.run_rank, config, batches, costs)
     else:
         over_rpc = config.transport == "rpc" or (config.transport == "auto" and devices[-1].type == "cuda")
-        ranks.run(gpipe.run_rank, config, batches, Links.create(config, over_rpc, stages), costs)
+        ranks.run(scheduled.run_rank, config, batches, Links.create(config, over_rpc, stages), costs)

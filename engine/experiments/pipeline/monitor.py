@@ -8,8 +8,9 @@ import resource
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from engine.errors import EngineError, RunFailed
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.partition import Stage
+from engine.pipelining import span_stage
 from engine.recorder import Recorder
 from engine.runtime.worker.ranks import Rank
 
@@ -31,28 +33,33 @@ OUT_OF_MEMORY = re.compile(r"allocate (?:memory: you tried to allocate )?([\d.]+
 
 
 class StageMonitor:
-    """The monitor of one stage; it inspects the inputs and outputs of `stage.net` by hooks."""
+    """The monitor of one stage; it inspects the inputs and outputs of its nets by hooks."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.memory = ActivationMemory(stage.weights)
         self._is_bad = torch.zeros(3, dtype=torch.bool, device=stage.weights.device)
         """Whether the input, the output, and the output's gradient held a NaN or an infinity since the last update."""
-        stage.net.register_forward_hook(self._check_forward)
+        for chunk, net in enumerate(stage.nets):
+            net.register_forward_hook(partial(self._check_forward, stage.is_end(chunk)))
 
     @contextmanager
-    def watch(self, what: str, micro_batch: int) -> Iterator[None]:
+    def watch(self, what: str, micro_batch: int, chunk: int = 0) -> Iterator[None]:
         """Name failures in the block, and count the activations that it keeps for the backward."""
-        with named(self.stage.role, what, self.stage.batch, micro_batch), self.memory.tracked(micro_batch):
+        with named(self.stage.role, what, self.stage.batch, micro_batch), self.memory.tracked((micro_batch, chunk)):
             yield
 
     @contextmanager
-    def watch_backward(self, micro_batch: int) -> Iterator[None]:
-        """Inject the configured fault, name failures in the block, and subtract the micro-batch's activations."""
-        with named(self.stage.role, "backward", self.stage.batch, micro_batch):
-            self._inject_fault(micro_batch)
+    def watch_backward(self, micro_batch: int, chunk: int = 0, what: str = "backward") -> Iterator[None]:
+        """Inject the configured fault, name failures in the block, and subtract the micro-batch's activations, which an
+        input gradient leaves to the weight gradient.
+        """
+        with named(self.stage.role, what, self.stage.batch, micro_batch):
+            if what != "weight_gradient":
+                self._inject_fault(micro_batch)
             yield
-        self.memory.freed(micro_batch)
+        if what != "input_gradient":
+            self.memory.freed((micro_batch, chunk))
 
     def inject_fault(self, micro_batch: int) -> None:
         """Fail as configured, if this is the backward of the fault's micro-batch."""
@@ -91,12 +98,13 @@ class StageMonitor:
                 f"Lower learning_rate ({stage.config.learning_rate})."
             )
 
-    def _check_forward(self, net: nn.Module, inputs: tuple[Tensor, ...], outputs: Tensor) -> None:
+    def _check_forward(self, is_end: bool, net: nn.Module, inputs: tuple[Tensor, ...], outputs: Tensor) -> None:
         """Check by sums: a sum is NaN if any element is, and costs little compared with the layers."""
         if not torch.is_grad_enabled():
             return
-        self._is_bad[:2] |= torch.stack([inputs[0].detach().sum(), outputs.detach().sum()]).isfinite().logical_not_()
-        if not self.stage.is_last:
+        sums = [inputs[0].detach().sum().float(), outputs.detach().sum()]
+        self._is_bad[:2] |= torch.stack(sums).isfinite().logical_not_()
+        if not is_end:
             outputs.register_hook(self._check_backward)  # type: ignore[no-untyped-call]
 
     def _check_backward(self, gradient: Tensor) -> None:
@@ -111,7 +119,7 @@ def named(role: str, what: str, batch: int, micro_batch: int) -> Iterator[None]:
     except EngineError:
         raise
     except (RuntimeError, MemoryError) as error:
-        where = f"in the {what} of micro-batch {micro_batch}, batch {batch + 1}"
+        where = f"in the {what.replace('_', ' ')} of micro-batch {micro_batch}, batch {batch + 1}"
         raise RunFailed(f"{role} {_sentence(error)} {where}{_cure(error)}") from error
 
 
@@ -145,6 +153,9 @@ MB = 1e6
 SPANS = 5_000
 """Maximum number of spans per stage, spread over the whole run."""
 
+SLEEPS = {"forward": 1, "backward": 2, "input_gradient": 1, "weight_gradient": 1}
+"""How often an operation sleeps sleep_ms: the gradients of inputs and of weights take as long as a forward each."""
+
 
 class StageClock:
     """One stage's times."""
@@ -154,8 +165,9 @@ class StageClock:
         self.config = config
         self.stage = stage
         self.device = device
-        self.every = -(-config.batches * (6 * config.splits + 1) // SPANS)
+        self.every = -(-config.batches * (7 * config.layout.chunks * config.splits + 1) // SPANS)
         """One in this many batches is recorded span by span, the same for all stages."""
+        self.pause_s = config.sleep_ms / 1000 / config.layout.chunks
         self.batch = 0
         self.busy_s = 0.0
         self.began = time.perf_counter()
@@ -177,23 +189,25 @@ class StageClock:
         self.zero = None
 
     @contextmanager
-    def work(self, name: str, micro_batch: int) -> Iterator[None]:
-        """Record a forward, a backward or an update."""
+    def work(self, name: str, micro_batch: int, chunk: int = 0) -> Iterator[None]:
+        """Record a forward, a backward, one of its halves, or an update."""
         self.first()
         with self.record.phase("update" if name == "update" else "compute", name, **self._place(micro_batch)) as done:
-            done.value = self.stage
+            done.value = span_stage(self.stage, chunk, self.config.stages)
             began = time.perf_counter()
             yield
             finish(self.device)
+            if pause_s := SLEEPS.get(name, 0) * self.pause_s:
+                time.sleep(pause_s)
             self.busy_s += time.perf_counter() - began
 
     @contextmanager
-    def transfer(self, name: str, micro_batch: int, peer: int, size: int) -> Iterator[None]:
+    def transfer(self, name: str, micro_batch: int, chunk: int, peer: int, size: int) -> Iterator[None]:
         """Record a send or a receive of that many bytes to or from the rank `peer`; only sends count as exchanged."""
         if name == "send":
             self.record.exchanged(size)
         with self.record.phase("communicate", name, peer=peer, **self._place(micro_batch)) as done:
-            done.bytes, done.value = size, self.stage
+            done.bytes, done.value = size, span_stage(self.stage, chunk, self.config.stages)
             yield
 
     @contextmanager
@@ -222,15 +236,15 @@ class ActivationMemory:
 
     def __init__(self, weights: Tensor) -> None:
         self._own = weights.untyped_storage().data_ptr()
-        self._sizes: dict[int, dict[int, int]] = {}
+        self._sizes: dict[Hashable, dict[int, int]] = {}
         self.counting = True
         """Whether sizes still have to be measured."""
-        self._held: dict[int, int] = {}
+        self._held: dict[Hashable, int] = {}
         self.most = 0
         """Maximum bytes held at one time."""
 
     @contextmanager
-    def tracked(self, micro_batch: int) -> Iterator[None]:
+    def tracked(self, micro_batch: Hashable) -> Iterator[None]:
         """Count what autograd saves for the backward in the block."""
         with (
             torch.autograd.graph.saved_tensors_hooks(self._count_in(micro_batch), _same)
@@ -241,7 +255,7 @@ class ActivationMemory:
         self._held[micro_batch] = sum(self._sizes.get(micro_batch, {}).values())
         self.most = max(self.most, sum(self._held.values()))
 
-    def _count_in(self, micro_batch: int):  # type: ignore[no-untyped-def]
+    def _count_in(self, micro_batch: Hashable):  # type: ignore[no-untyped-def]
         sizes = self._sizes.setdefault(micro_batch, {})
 
         def pack(tensor: Tensor) -> Tensor:
@@ -253,7 +267,7 @@ class ActivationMemory:
 
         return pack
 
-    def freed(self, micro_batch: int) -> None:
+    def freed(self, micro_batch: Hashable) -> None:
         """Subtract a micro-batch."""
         self._held.pop(micro_batch, None)
 

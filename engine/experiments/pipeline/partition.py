@@ -104,16 +104,16 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def best_cut(costs: Sequence[float], stages: int) -> tuple[int, ...]:
-    """Return the layers that begin stages 2, 3, … so that the slowest stage is as fast as possible; ties go to the most
+def best_cut(costs: Sequence[float], parts: int) -> tuple[int, ...]:
+    """Return the layers that begin parts 2, 3, … so that the slowest part is as fast as possible; ties go to the most
     even cut.
     """
 
     def slowest(cuts: tuple[int, ...]) -> tuple[float, float]:
-        parts = [sum(costs[start:end]) for start, end in pairwise((0, *cuts, len(costs)))]
-        return max(parts), sum(part * part for part in parts)
+        each = [sum(costs[start:end]) for start, end in pairwise((0, *cuts, len(costs)))]
+        return max(each), sum(cost * cost for cost in each)
 
-    return min(combinations(range(1, len(costs)), stages - 1), key=slowest)
+    return min(combinations(range(1, len(costs)), parts - 1), key=slowest)
 
 
 def cut(rank: Rank, stage: int, config: PipelineConfig, costs: Tensor, layers: Sequence[nn.Module]) -> tuple[int, ...]:
@@ -129,47 +129,61 @@ def cut(rank: Rank, stage: int, config: PipelineConfig, costs: Tensor, layers: S
         buffer.copy_(before)
     rank.barrier("timed")
     mean = costs.mean(0).tolist()
-    cuts = best_cut(mean, config.stages)
+    cuts = best_cut(mean, config.layout.parts)
     if stage == 0:
         rank.say("cut", _sentence(mean, cuts, config))
     return cuts
 
 
 def _sentence(costs: Sequence[float], cuts: tuple[int, ...], config: PipelineConfig) -> str:
-    ends = list(pairwise((0, *cuts, len(costs))))
-    parts = [
-        f"stage{number} has layers {first} to {last - 1}, {100 * sum(costs[first:last]) / sum(costs):.0f} %"
-        for number, (first, last) in enumerate(ends, 1)
-    ]
-    return f"Cut at {','.join(map(str, cuts))} by measured time: {'; '.join(parts)} of the {config.model}'s work."
+    ends, layout = list(pairwise((0, *cuts, len(costs)))), config.layout
+    shares = []
+    for stage, role in enumerate(config.stage_roles):
+        mine = [ends[layout.part(stage, chunk)] for chunk in range(layout.chunks)]
+        share = sum(sum(costs[first:last]) for first, last in mine) / sum(costs)
+        layers = " and ".join(f"{first} to {last - 1}" for first, last in mine)
+        shares.append(f"{role} has layers {layers}, {100 * share:.0f} %")
+    return f"Cut at {','.join(map(str, cuts))} by measured time: {'; '.join(shares)} of the {config.model}'s work."
 
 
 # ---- One stage of the net: its layers, its weights in one flat vector, and their optimizer -------------------------
 
 
 class Stage:
-    """Layers from `first_layer` on; backwards accumulate in `gradient` until `update`."""
+    """A stage's parts of the net, by chunk; backwards accumulate in `gradient` until `update`."""
 
     def __init__(
         self,
         config: PipelineConfig,
         number: int,
-        layers: Sequence[nn.Module],
+        chunks: Sequence[Sequence[nn.Module]],
         device: torch.device,
-        first_layer: int = 0,
+        first_layers: Sequence[int] = (0,),
     ) -> None:
         self.config = config
         self.number = number
-        self.first_layer = first_layer
-        self.is_last = number == config.stages - 1
+        self.first_layers = first_layers
+        """The first layer of each chunk."""
+        self.is_last = config.layout.place(config.layout.parts - 1)[0] == number
+        """Whether it has the end of the net."""
         self.role = config.stage_roles[number]
-        self.net = nn.Sequential(*layers).to(device)
-        train_mode(self.net, config)
-        self.weights = flat_weights(self.net).to(device)
-        self.gradient = bind(self.net, self.weights)
+        self.nets = nn.ModuleList(nn.Sequential(*layers) for layers in chunks).to(device)
+        train_mode(self.nets, config)
+        self.weights = flat_weights(self.nets).to(device)
+        self.gradient = bind(self.nets, self.weights)
         self.optimizer = FlatSgd(self.weights, self.gradient, config.learning_rate, config.momentum)
         self.batch = 0
         """Number of updates."""
+
+    @property
+    def net(self) -> nn.Sequential:
+        """The net of its first chunk, the only one in mode rpc."""
+        first: nn.Sequential = self.nets[0]  # type: ignore[assignment]
+        return first
+
+    def is_end(self, chunk: int) -> bool:
+        """Return whether a chunk is the end of the net, whose output is compared with the targets."""
+        return self.is_last and chunk == self.config.layout.chunks - 1
 
     def update(self) -> None:
         """Make one step of SGD with the gradient of the whole batch, and start the next batch."""
@@ -182,19 +196,21 @@ class Stage:
         """Return the activations of test images: batch-norm uses its running statistics, nothing is saved for a
         backward.
 
-        `net` is the stage's net for another input shape.
+        `net` is one of its nets, or one of them for another input shape; the first one by default.
         """
-        self.net.eval()
+        self.nets.eval()
         outputs: Tensor = (net or self.net)(inputs)
-        train_mode(self.net, self.config)
+        train_mode(self.nets, self.config)
         return outputs
 
 
 def make_stage(rank: Rank, number: int, config: PipelineConfig, costs: Tensor) -> Stage:
     """Return stage `number` (from 0) of the partitioned net; `costs` [stages, layers] is in shared memory."""
     layers = [*whole_net(config).to(rank.device)]
-    cuts = (0, *cut(rank, number, config, costs, layers), len(layers))
-    return Stage(config, number, layers[cuts[number] : cuts[number + 1]], rank.device, cuts[number])
+    ends = (0, *cut(rank, number, config, costs, layers), len(layers))
+    parts = [config.layout.part(number, chunk) for chunk in range(config.layout.chunks)]
+    chunks = [layers[ends[part] : ends[part + 1]] for part in parts]
+    return Stage(config, number, chunks, rank.device, [ends[part] for part in parts])
 
 
 def device_maps(config: PipelineConfig, devices: tuple[str, ...], rank: Rank) -> DeviceMaps | None:

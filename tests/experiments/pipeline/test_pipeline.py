@@ -17,9 +17,9 @@ from torch import Tensor
 from engine.data.nets import bind, flat_weights
 from engine.data.tensors import shared_zeros
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.gpipe.links import Links
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.partition import boundaries, loss_of, whole_net
+from engine.experiments.pipeline.scheduled.links import Links
 from engine.recorder import Span
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Ranks
@@ -72,7 +72,7 @@ def ranks_for(config: PipelineConfig, folder: Path) -> Ranks:
 def trained(config: PipelineConfig, folder: Path) -> tuple[Tensor, Tensor]:
     """Run it; return all weights in the net's order as they are at the end, and what lies in their `.grad`."""
     method("pipeline")(config, Keeping(ranks_for(config, folder), config.mode))
-    kept = [torch.load(folder / f"{role}.pt") for role in config.stage_roles]
+    kept = [torch.load(folder / f"part{part}.pt") for part in range(config.layout.parts)]
     return torch.cat([weights for weights, _ in kept]), torch.cat([gradient for _, gradient in kept])
 
 
@@ -85,8 +85,8 @@ def trained_one_after_another(configs: list[PipelineConfig], folder: Path) -> li
     ]
     ranks_for(configs[0], folder).run(in_each_case, pipeline_functions.run_and_keep, cases)
     return [
-        torch.cat([torch.load(folder / str(number) / f"{role}.pt")[0] for role in configs[0].stage_roles])
-        for number in range(len(configs))
+        torch.cat([torch.load(folder / str(number) / f"part{part}.pt")[0] for part in range(config.layout.parts)])
+        for number, config in enumerate(configs)
     ]
 
 
@@ -120,6 +120,8 @@ def error_of(config: PipelineConfig, after: Tensor) -> float:
         ("gpipe", 4, (1, 3, 4)),
         LONG("1f1b", 2, (1, 2, 3, 4, 8)),
         ("1f1b", 3, (2, 3, 8)),
+        LONG("interleaved", 2, (2, 4, 8)),
+        LONG("zb_h1", 4, (1, 3, 4, 8)),
     ],
 )
 def test_gradients_are_those_of_the_net_in_one_piece_for_every_number_of_splits(
@@ -150,9 +152,9 @@ def test_so_are_those_of_torchs_own_pipeline(schedule: str, splits: int, tmp_pat
     assert error_of(config, trained(config, tmp_path)[0]) < 1e-5
 
 
-@pytest.mark.parametrize("mode", [LONG("gpipe"), "1f1b"])
+@pytest.mark.parametrize("mode", [LONG("gpipe"), "1f1b", LONG("interleaved"), LONG("zb_h1")])
 def test_so_are_those_of_stages_that_send_by_remote_calls(mode: str, tmp_path: Path) -> None:
-    config = config_of(mode=mode, transport="rpc", stages=3, splits=4)
+    config = config_of(mode=mode, transport="rpc", stages=2 if mode == "interleaved" else 3, splits=4)
     assert error_of(config, trained(config, tmp_path)[0]) < 1e-5
 
 

@@ -8,11 +8,11 @@ import torch
 from engine.data.nets import drawn_from, resnet
 from engine.errors import ConfigError, DeviceError, PeerLost, RunFailed
 from engine.experiments.pipeline.config import LAYERS, PipelineConfig
-from engine.experiments.pipeline.gpipe import links as rpc_links
-from engine.experiments.pipeline.gpipe.links import Links, slot_of
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.monitor import is_out_of_memory, named
 from engine.experiments.pipeline.partition import Stage, best_cut, boundaries, largest_boundary
+from engine.experiments.pipeline.scheduled import links as rpc_links
+from engine.experiments.pipeline.scheduled.links import AHEAD, Links, slot_of
 from engine.registry import experiment
 from engine.runtime.worker.ranks import Rank
 from tests.doubles import LocalRanks
@@ -40,9 +40,18 @@ def test_rules_name_the_value_the_rule_and_the_cure() -> None:
     )
     assert "Choose at most 4, larger images, or batch_norm frozen." in problem(splits=8)
     assert config_of(splits=8, batch_norm="frozen").splits == config_of(splits=8, image_size=33).splits == 8
+    assert problem(mode="interleaved", splits=3) == (
+        "splits must be a multiple of stages (2) for interleaved schedules, got 3: stages take turns on as many "
+        "micro-batches. Choose a multiple, or mode 1f1b or zb_h1."
+    )
+    assert problem(mode="interleaved", chunks=4) == (
+        "chunks must be at most 3 for 2 stages of small_resnet, which has 6 layers, got 4."
+    )
+    assert "sleep_ms must be 0 for mode rpc, got 5.0" in problem(mode="rpc", sleep_ms=5)
     assert "got '2,1'" in problem(stages=3, cut="2,1")
     assert "got 'two'" in problem(cut="two")
     assert "cut must be 1 of the layers 1 to 5" in problem(cut="6")
+    assert "cut must be 3 of the layers 1 to 5" in problem(mode="interleaved", cut="3")
     assert problem(cut="1,2,3,4,5,6") == "cut must make at most 6 stages, the layers of small_resnet, got 7."
     assert "fault_stage must be at most stages (2), got 3" in problem(fault_stage=3)
 
@@ -147,7 +156,7 @@ def test_a_stage_that_hears_nothing_over_rpc_gives_up_after_its_limit(monkeypatc
     with pytest.raises(
         RunFailed, match=r"stage2 timed out sending after 1 s \(timeout_s\): stage1 waited for a gradient"
     ):
-        rpc_links.RpcLink(links.config, links.waits, 0, 1).wait(0, "a gradient")
+        rpc_links.RpcLink(links.waits, 0, 1, 0, AHEAD).wait(0, "a gradient")
 
 
 def test_memory_that_could_not_be_had_is_told_with_the_stage_and_how_much_was_asked() -> None:
@@ -213,6 +222,6 @@ def test_nccl_needs_a_gpu_for_each_stage(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_full_gpu_is_no_lost_neighbour(error: Exception, told: type[Exception]) -> None:
     from engine.experiments.pipeline.torch import stage as torch_pipelining  # takes seconds
 
-    stage = Stage(config_of(), 0, [torch.nn.Linear(1, 1)], CPU)
+    stage = Stage(config_of(), 0, [[torch.nn.Linear(1, 1)]], CPU)
     with pytest.raises(told), torch_pipelining._named(stage):
         raise error

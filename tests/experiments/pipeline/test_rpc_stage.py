@@ -62,7 +62,7 @@ def test_forwards_go_in_order_whichever_thread_comes_first(tmp_path: Path) -> No
     for each in inputs:
         plain(each)
     rank = lone_rank(tmp_path, "stage1", 1, 3)
-    stage = StageService(rank, Stage(config, 0, [norm], rank.device))
+    stage = StageService(rank, Stage(config, 0, [[norm]], rank.device))
     threads = [
         threading.Thread(target=stage.forward, args=(Reference(inputs[number]), number)) for number in (3, 1, 2, 0)
     ]
@@ -80,7 +80,7 @@ def test_torch_finds_no_tensor_of_a_stage_to_wait_for(tmp_path: Path) -> None:
     """With GPUs it pickles the stage that a reference names, to find some; a stage holds what can't be pickled."""
     config = PipelineConfig.check({"mode": "rpc"})
     rank = lone_rank(tmp_path, "stage1", 1, 3)
-    stage = StageService(rank, Stage(config, 0, [nn.Linear(2, 2)], rank.device))
+    stage = StageService(rank, Stage(config, 0, [[nn.Linear(2, 2)]], rank.device))
     assert torch._jit_internal._extract_tensors(stage) == []
 
 

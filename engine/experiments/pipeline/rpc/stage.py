@@ -156,7 +156,7 @@ class StageService:
 
     def _end_backward(self, micro_batch: int) -> None:
         self.backwards.end(micro_batch)
-        self.monitor.memory.freed(micro_batch)
+        self.monitor.memory.freed((micro_batch, 0))
 
     @contextmanager
     def _keep_failure(self) -> Iterator[None]:

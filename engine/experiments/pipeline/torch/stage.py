@@ -111,9 +111,9 @@ class TorchStage(StageRank):
         super().__init__(rank, stage, batches)
         config = stage.config
         self.shape = (
-            boundaries(config)[stage.first_layer]
+            boundaries(config)[stage.first_layers[0]]
             if stage.number == 0
-            else _channels_last(boundaries(config)[stage.first_layer])
+            else _channels_last(boundaries(config)[stage.first_layers[0]])
         )
         size = config.batch_size // config.splits
         inputs = torch.empty(size, *self.shape, device=rank.device, requires_grad=stage.number > 0)
@@ -127,7 +127,7 @@ class TorchStage(StageRank):
         self.schedule = kind(timed, config.splits, loss_fn=lambda out, truth: loss_of(out, truth, config))
 
     def _output_shape(self) -> tuple[int, ...]:
-        after = self.stage.first_layer + len(self.stage.net)
+        after = self.stage.first_layers[0] + len(self.stage.net)
         shapes = boundaries(self.config)
         return _channels_last(shapes[after]) if after < len(shapes) else (self.config.outputs,)
 

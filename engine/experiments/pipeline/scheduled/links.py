@@ -1,8 +1,8 @@
-"""Transfer of activations and gradients between stages.
+"""Transfer of activations and gradients between parts of the net in different stages.
 
-In shared memory a stage writes into a slot that the next one computes from: one copy, and a semaphore instead of a
+In shared memory a stage writes into a slot that the next part computes from: one copy, and a semaphore instead of a
 message. Over RPC a tensor is sent to its receiver, from GPU to GPU if both have one. A slot is free again when the
-backward of its micro-batch is done, which the schedule guarantees before the next write; in tests, which have no
+input gradient of its micro-batch is done, which the schedule guarantees before the next write; in tests, which have no
 backward, the receiver sends a release.
 """
 
@@ -32,7 +32,9 @@ AHEAD, BACK = 0, 1
 
 
 class Link(Protocol):
-    """One end of the connection of two neighbouring stages; tensors are identified by their micro-batch."""
+    """One end of the connection of two parts of the net that follow each other; tensors are identified by their
+    micro-batch.
+    """
 
     neighbour: int
     """The other end's stage (from 0)."""
@@ -91,7 +93,7 @@ class Links:
     """The device of each stage."""
     waits: WaitTable
     slots: tuple[Tensor, ...]
-    """For shared memory: float32 [2, slots, numbers] between stages k and k + 1."""
+    """For shared memory: float32 [2, slots, numbers] between parts k and k + 1 of the net."""
     bells: tuple[tuple[Semaphore, Semaphore], ...]
 
     @classmethod
@@ -101,31 +103,43 @@ class Links:
         if over_rpc:
             return cls(config, True, devices, waits, (), ())
         numbers = largest_boundary(config) * max(sizes(config.batch_size, config.splits))
-        counts = [depth(config.schedule, stage, config.stages, config.splits) for stage in range(config.stages - 1)]
+        counts = [slots_after(config, part) for part in range(config.layout.parts - 1)]
         check_room("The transfers between the stages", 4 * 2 * numbers * sum(counts))
         slots = tuple(shared_zeros(2, count, numbers) for count in counts)
         return cls(config, False, devices, waits, slots, tuple((Semaphore(), Semaphore()) for _ in counts))
 
     @contextmanager
-    def open(self, rank: Rank, stage: int) -> Iterator[tuple[Link | None, Link | None]]:
-        """Yield the links to the previous and next stages, for the block."""
+    def open(self, rank: Rank, stage: int) -> Iterator[list[tuple[Link | None, Link | None]]]:
+        """Yield, by chunk of the stage, the links to the parts before and after it, for the block."""
         if not self.over_rpc:
-            yield self._to(stage, stage - 1), self._to(stage, stage + 1)
+            yield self._of(stage)
             return
         with rpc.joined(rank, 2 * self.config.timeout_s + 10, device_maps(self.config, self.devices, rank)):
             clear_mail()
             rank.barrier("joined")
-            yield self._to(stage, stage - 1), self._to(stage, stage + 1)
+            yield self._of(stage)
             rank.barrier("through")
 
-    def _to(self, stage: int, neighbour: int) -> Link | None:
-        if not 0 <= neighbour < self.config.stages:
+    def _of(self, stage: int) -> list[tuple[Link | None, Link | None]]:
+        parts = [self.config.layout.part(stage, chunk) for chunk in range(self.config.layout.chunks)]
+        return [(self._over(part - 1, stage, BACK), self._over(part, stage, AHEAD)) for part in parts]
+
+    def _over(self, boundary: int, stage: int, out: int) -> Link | None:
+        """Return a stage's end of the link between parts `boundary` and `boundary + 1`, if there are both."""
+        layout = self.config.layout
+        if not 0 <= boundary < layout.parts - 1:
             return None
+        neighbour, _ = layout.place(boundary + 1 if out == AHEAD else boundary)
         if self.over_rpc:
-            return RpcLink(self.config, self.waits, stage, neighbour)
-        between = min(stage, neighbour)
+            return RpcLink(self.waits, stage, neighbour, boundary, out)
         device = torch.device(self.devices[stage])
-        return SharedLink(self.waits, stage, neighbour, self.slots[between], self.bells[between], device)
+        return SharedLink(self.waits, stage, neighbour, self.slots[boundary], self.bells[boundary], out, device)
+
+
+def slots_after(config: PipelineConfig, part: int) -> int:
+    """Return the number of micro-batches whose activations may be under way after a part of the net."""
+    stage, chunk = config.layout.place(part)
+    return depth(config.schedule, stage, config.layout, chunk)
 
 
 class SharedLink:
@@ -138,12 +152,12 @@ class SharedLink:
         neighbour: int,
         slots: Tensor,
         bells: tuple[Semaphore, Semaphore],
+        out: int,
         device: torch.device,
     ) -> None:
         self._waits = waits
         self._stage, self.neighbour = stage, neighbour
         self._device = device
-        out = AHEAD if neighbour > stage else BACK
         self._out, self._in = slots[out], slots[1 - out]
         self._sent, self._arrived = bells[out], bells[1 - out]
 
@@ -178,14 +192,16 @@ def slot_of(slots: Tensor, number: int, shape: tuple[int, ...]) -> Tensor:
 # ---- Links by remote calls: a tensor from a neighbour stays in a mailbox until the stage takes it ------------------
 
 LOOK_S = 1.0
+Address = tuple[int, int, int]
+"""A boundary between two parts of the net, a direction, and a micro-batch."""
 
 
 class Mailbox:
     """Tensors from neighbours that this stage has not taken yet."""
 
     def __init__(self) -> None:
-        self._tensors: dict[tuple[int, int], deque[tuple[Tensor | None, Any]]] = {}
-        """By sender and micro-batch, since calls may overtake each other."""
+        self._tensors: dict[Address, deque[tuple[Tensor | None, Any]]] = {}
+        """By address, since calls may overtake each other."""
         self._changed = threading.Condition()
 
     def clear(self) -> None:
@@ -193,24 +209,24 @@ class Mailbox:
         with self._changed:
             self._tensors.clear()
 
-    def put(self, sender: int, number: int, tensor: Tensor | None) -> None:
-        """Add a tensor from a stage; on a GPU with the event after which its values are valid."""
+    def put(self, address: Address, tensor: Tensor | None) -> None:
+        """Add a tensor from another stage; on a GPU with the event after which its values are valid."""
         ready = None
         if tensor is not None and tensor.device.type == "cuda":
             ready = torch.cuda.current_stream(tensor.device).record_event()
         with self._changed:
-            self._tensors.setdefault((sender, number), deque()).append((tensor, ready))
+            self._tensors.setdefault(address, deque()).append((tensor, ready))
             self._changed.notify_all()
 
-    def wait(self, sender: int, number: int, timeout_s: float) -> bool:
-        """Wait for that stage's tensor for the micro-batch; return False on a timeout."""
+    def wait(self, address: Address, timeout_s: float) -> bool:
+        """Wait for a tensor; return False on a timeout."""
         with self._changed:
-            return self._changed.wait_for(lambda: bool(self._tensors.get((sender, number))), timeout_s)
+            return self._changed.wait_for(lambda: bool(self._tensors.get(address)), timeout_s)
 
-    def take(self, sender: int, number: int) -> Tensor | None:
-        """Return that stage's tensor for the micro-batch."""
+    def take(self, address: Address) -> Tensor | None:
+        """Return the first tensor with that address."""
         with self._changed:
-            tensor, ready = self._tensors[sender, number].popleft()
+            tensor, ready = self._tensors[address].popleft()
         if tensor is not None and ready is not None:
             stream = torch.cuda.current_stream(tensor.device)
             stream.wait_event(ready)
@@ -226,24 +242,25 @@ def clear_mail() -> None:
     _mailbox.clear()
 
 
-def _deliver(sender: int, number: int, tensor: Tensor | None) -> None:
-    _mailbox.put(sender, number, tensor)
+def _deliver(address: Address, tensor: Tensor | None) -> None:
+    _mailbox.put(address, tensor)
 
 
 class RpcLink:
     """A link by remote calls; only the receiver waits."""
 
-    def __init__(self, config: PipelineConfig, waits: WaitTable, stage: int, neighbour: int) -> None:
+    def __init__(self, waits: WaitTable, stage: int, neighbour: int, boundary: int, out: int) -> None:
         self._waits = waits
         self._stage = stage
         self.neighbour = neighbour
-        self._role = config.stage_roles[neighbour]
+        self._boundary, self._out = boundary, out
+        self._role = waits.config.stage_roles[neighbour]
         self._sent: deque[Future[Any]] = deque()
 
     def _send(self, micro_batch: int, tensor: Tensor | None) -> None:
         while self._sent and self._sent[0].done():
             rpc.result_of(self._role, self._sent.popleft())
-        self._sent.append(rpc.call_async(self._role, _deliver, self._stage, micro_batch, tensor))
+        self._sent.append(rpc.call_async(self._role, _deliver, (self._boundary, self._out, micro_batch), tensor))
 
     def send(self, micro_batch: int, tensor: Tensor) -> None:
         self._send(micro_batch, tensor.detach())
@@ -251,12 +268,12 @@ class RpcLink:
     def wait(self, micro_batch: int, what: str) -> None:
         deadline = time.monotonic() + self._waits.config.timeout_s
         with self._waits.waiting_for(self._stage, self.neighbour):
-            while not _mailbox.wait(self.neighbour, micro_batch, LOOK_S):
+            while not _mailbox.wait((self._boundary, 1 - self._out, micro_batch), LOOK_S):
                 if time.monotonic() > deadline:
                     raise self._waits.timeout_error(self._stage, what)
 
     def take(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
-        found = _mailbox.take(self.neighbour, micro_batch)
+        found = _mailbox.take((self._boundary, 1 - self._out, micro_batch))
         return torch.empty(0) if found is None else found
 
     def release(self, micro_batch: int) -> None:
