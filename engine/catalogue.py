@@ -17,21 +17,21 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from engine.errors import ConfigError
 from engine.home import Home
 
-Kind = Literal["environments", "datasets", "images", "samples"]
-"""Environments; sets of images; image sources of the pipeline; sets of images and of text."""
+Kind = Literal["environments", "datasets", "sources", "samples"]
+"""Environments; sets of images; data sources of the pipeline; sets of images and of text."""
 BUILT_IN: dict[Kind, tuple[str, ...]] = {
     "environments": (
         *("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "MountainCarContinuous-v0"),
         *("FrozenLake-v1", "FrozenLake8x8-v1"),
     ),
     "datasets": ("mnist", "fashion_mnist", "digits", "synthetic"),
-    "images": ("random", "mnist", "fashion_mnist", "digits"),
+    "sources": ("random", "mnist", "fashion_mnist", "digits", "stdlib", "stdlib_large"),
     "samples": ("mnist", "fashion_mnist", "digits", "synthetic", "stdlib", "stdlib_large"),
 }
 """Built-in entries; the environments come with Gymnasium and need no other package."""
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 """Files of a data set in MNIST's format: training images and labels, then test images and labels."""
-ADDED = {"environments": "environment", "datasets": "dataset", "images": "dataset", "samples": "dataset"}
+ADDED = {"environments": "environment", "datasets": "dataset", "sources": "dataset", "samples": "dataset"}
 MOST = 1_000
 
 EnvironmentId = Annotated[
@@ -140,7 +140,7 @@ def _read(path: Path, stamp: tuple[int, int, int]) -> Catalogue:
     """Return the catalogue of a file; `stamp` identifies its current state."""
     found = Catalogue.model_validate_json(path.read_bytes())
     for name, listed in found.datasets.items():
-        if set(listed.files) != set(FILES) or name in {*BUILT_IN["samples"], *BUILT_IN["images"]}:
+        if set(listed.files) != set(FILES) or name in {*BUILT_IN["samples"], *BUILT_IN["sources"]}:
             raise ValueError(name)
     return found
 

@@ -29,7 +29,7 @@ from engine.analysis.pipeline import (
     unhindered,
 )
 from engine.errors import EngineError
-from engine.experiments.pipeline.config import LAYERS, PipelineConfig
+from engine.experiments.pipeline.config import PipelineConfig
 from engine.recorder import Span
 from engine.store import Reader
 from engine.store.records import RankRow, Run
@@ -83,7 +83,7 @@ def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader
     settings = Settings(
         config.mode,
         config.batch_size,
-        LAYERS[config.model],
+        config.layers,
         config.transport,
         config.cuts or cuts_of(cut),
         config.layout.chunks,

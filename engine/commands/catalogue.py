@@ -50,7 +50,7 @@ def add_dataset(home: Home, name: str, folder: str, *, by: str, title: str = "")
 
     Raises ConfigError for an invalid name or folder, DataError for unusable files, Forbidden.
     """
-    if not is_name(name) or name in {*BUILT_IN["datasets"], *BUILT_IN["images"]}:
+    if not is_name(name) or name in {*BUILT_IN["datasets"], *BUILT_IN["sources"]}:
         rule = (
             "start with a lowercase letter, have at most 40 lowercase letters, digits and _, and differ from "
             "the built-in names"

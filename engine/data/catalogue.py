@@ -16,8 +16,8 @@ from engine.home import Home
 DatasetName = Annotated[
     str, AfterValidator(chosen_from("datasets")), Field(json_schema_extra={"catalogue": "datasets"})
 ]
-ImagesName = Annotated[str, AfterValidator(chosen_from("images")), Field(json_schema_extra={"catalogue": "images"})]
-"""A data set name, or random images."""
+SourceName = Annotated[str, AfterValidator(chosen_from("sources")), Field(json_schema_extra={"catalogue": "sources"})]
+"""A data set name of images or text, or random images."""
 SamplesName = Annotated[str, AfterValidator(chosen_from("samples")), Field(json_schema_extra={"catalogue": "samples"})]
 """A data set name of images or text."""
 ModelName = Literal["mnist_net", "vit", "gpt", "gpt_base"]

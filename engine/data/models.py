@@ -3,6 +3,9 @@
 All return log-probabilities with the classes as dimension 1, so that `nll_loss` and `evaluate` take each of them.
 """
 
+from typing import Literal
+
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  (the name that torch's own texts use)
 
@@ -80,6 +83,74 @@ class VisionTransformer(nn.Module):
         cut = images.reshape(-1, across, PATCH, across, PATCH).transpose(2, 3).reshape(-1, across**2, PATCH**2)
         x = self.blocks(self.patches(cut) + self.places.weight)
         return F.log_softmax(self.head(self.norm(x).mean(1)), dim=1)
+
+
+# ---- The same nets as layers one after another, for pipelines: no weight is shared between two of them -----------
+
+
+class TextInput(nn.Module):
+    """Bytes [B, T] as vectors [B, T, width]."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.bytes, self.places = nn.Embedding(BYTES, width), nn.Embedding(WINDOW, width)
+
+    def forward(self, text: Tensor) -> Tensor:
+        found: Tensor = self.bytes(text.int()) + self.places(torch.arange(text.shape[1], device=text.device))
+        return found
+
+
+class TextOutput(nn.Module):
+    """The logits [B, 256, T] of the byte after each one, from vectors [B, T, width]."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, BYTES, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.norm(x))
+        return logits.transpose(1, 2)
+
+
+class PatchInput(nn.Module):
+    """Images [B, 1, 28, 28] as vectors of their patches [B, 16, width]."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.patches, self.places = nn.Linear(PATCH**2, width), nn.Embedding((SIDE // PATCH) ** 2, width)
+
+    def forward(self, images: Tensor) -> Tensor:
+        across = SIDE // PATCH
+        cut = images.reshape(-1, across, PATCH, across, PATCH).transpose(2, 3).reshape(-1, across**2, PATCH**2)
+        found: Tensor = self.patches(cut) + self.places(torch.arange(across**2, device=images.device))
+        return found
+
+
+class PatchOutput(nn.Module):
+    """The logits [B, classes] of images, from the vectors of their patches."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.norm(x).mean(1))
+        return logits
+
+
+def transformer_layers(name: Literal["gpt", "vit"], blocks: int, classes: int, seed: int) -> nn.Sequential:
+    """Return a GPT or ViT of that many blocks of width 64 as its layers: input, blocks, output.
+
+    Unlike in `Gpt`, the last layer has weights of its own, since the embedding may be in another process; there is no
+    softmax.
+    """
+    width, is_text = 64, name == "gpt"
+    with drawn_from(seed):
+        first: nn.Module = TextInput(width) if is_text else PatchInput(width)
+        inner = [Block(width, heads=4, causal=is_text) for _ in range(blocks)]
+        net = nn.Sequential(first, *inner, TextOutput(width) if is_text else PatchOutput(width, classes))
+        _initialize(net)
+        return net
 
 
 def _initialize(net: nn.Module) -> None:

@@ -126,7 +126,7 @@ def test_no_link_gets_past_a_sentence(home: Home, count: int) -> None:
     ) -> None:
         wish = read_link(name, preset, settings)
         for field in ("dataset", "environment"):
-            kind = "environments" if field == "environment" else "images"
+            kind = "environments" if field == "environment" else "sources"
             assert field not in wish.changes or wish.changes[field] in {*choices(kind), *choices("datasets")}
         view, said = read_view(query)
         assert read_view(query_of(view)) == (view, []) and all(len(each) < LONGEST_SENTENCE for each in said)

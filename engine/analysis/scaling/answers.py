@@ -168,6 +168,7 @@ def _contest(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Re
     rival = next(iter(ready.over))
     others = [name for name in sweep.fields if name != rival]
     spent, parts = _times(sweep, runs, reader), list[str]()
+    bubbles = _bubbles(by_values(sweep.fields, runs))
     for name, own in by_values(others, runs).items() if others else [("", runs)]:
         found = {
             value_in_words(some[0].config[rival]): spent[title]
@@ -183,7 +184,7 @@ def _contest(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Re
         said = (
             "no clear difference"
             if is_unclear(times)
-            else f"{order[0]} is {_number(times)} times as fast as {order[-1]} {_because(fast, slow, unit)}"
+            else f"{order[0]} is {_number(times)} times as fast as {order[-1]} {_because(fast, slow, unit, bubbles)}"
         )
         parts.append(f"with {name}, {said}" if name else said)
     if not parts:

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from engine.config import Config, Rule, RuleBroken, Rules, interval, setting
-from engine.data.catalogue import ImagesName, data_set
+from engine.data.catalogue import SourceName, data_set
+from engine.data.stdlib import BYTES, WINDOW
 from engine.experiment import Baseline, Clock, Experiment, Flow, Preset, ReadySweep, Reference, Scaling, Work
 from engine.metrics import Result
 from engine.pipelining import Layout, Schedule, speed_up_bound
@@ -63,8 +64,8 @@ SCALING = Scaling(
 # ---- Config --------------------------------------------------------------------------------------------------------
 
 PeerSchedule = Literal["gpipe", "1f1b"]
-LAYERS = {"resnet50": 18, "resnet18": 10, "small_resnet": 6}
-"""Layers between which a net can be cut: the stem, its residual blocks, the head."""
+RESNETS = {"resnet50": 18, "resnet18": 10, "small_resnet": 6}
+"""Layers between which a ResNet can be cut: the stem, its residual blocks, the head."""
 
 
 class PipelineConfig(Config):
@@ -86,20 +87,21 @@ class PipelineConfig(Config):
     chunks: int = setting(2, "Parts of the net per stage; used by interleaved schedules only.", low=2, high=4)
     peer_schedule: PeerSchedule = setting("gpipe", advanced=True)
     """Schedule of torch; torch_pipelining only."""
-    model: Literal["resnet50", "resnet18", "small_resnet"] = setting("small_resnet")
-    """torchvision's ResNet-50 (18 layers to cut between) or ResNet-18 (10), or a small ResNet with one block per size
-    (6)."""
+    model: Literal["resnet50", "resnet18", "small_resnet", "gpt", "vit"] = setting("small_resnet")
+    """torchvision's ResNet-50 (18 layers to cut between) or ResNet-18 (10), a small ResNet with one block per size (6),
+    a GPT on bytes of text, or a vision transformer."""
+    blocks: int = setting(6, "Transformer blocks of gpt and vit, which are cut between.", low=2, high=16)
     cut: Annotated[str, Field(max_length=20)] = setting("", empty="by measured time")
     """Layers that begin a new part of the net, counted from 0, such as 9 or 5,9,13. Empty: layers are timed and cut
     into parts of equal time."""
-    dataset: ImagesName = setting("random")
+    dataset: SourceName = setting("random")
     """Training data. random: new images per batch with fixed targets, as published; other data sets are real and also
-    tested on."""
+    tested on, images or text (stdlib, stdlib_large)."""
     image_size: int = setting(64, low=16, high=512, unit="pixels")
-    """Image size in pixels; images of a data set are enlarged to it."""
+    """Image size in pixels, for ResNets; images of a data set are enlarged to it."""
     classes: int = setting(1000, low=2, high=10_000, only={"dataset": "random"})
     """Number of classes of random images; data sets have their own 10."""
-    batch_size: int = setting(32, "Images per update, divided into micro-batches.", low=1, high=10_000, unit="images")
+    batch_size: int = setting(32, "Samples per update, divided into micro-batches.", low=1, high=10_000, unit="samples")
     batches: int = setting(20, "Number of batches, with one update per batch.", low=1, high=1_000_000)
     loss: Literal["mse", "cross_entropy"] = setting("mse")
     """mse: mean squared error against one-hot targets, as published. cross_entropy: the usual loss for
@@ -164,7 +166,21 @@ class PipelineConfig(Config):
     @property
     def outputs(self) -> int:
         """Number of classes."""
+        if self.model == "gpt":
+            return BYTES
         return self.classes if self.dataset == "random" else 10
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """The shape of a sample: images, or bytes of text."""
+        if self.model == "gpt":
+            return (WINDOW,)
+        return (3, self.image_size, self.image_size) if self.model in RESNETS else (1, 28, 28)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers between which the net can be cut; a transformer's are its input, its blocks, its output."""
+        return RESNETS.get(self.model, 2 + self.blocks)
 
     @property
     def cuts(self) -> tuple[int, ...]:
@@ -173,7 +189,7 @@ class PipelineConfig(Config):
 
     def rules(self) -> Rules:
         splits, images, stages = self.splits, self.batch_size, self.stages
-        why = "each micro-batch needs an image"
+        why = "each micro-batch needs a sample"
         yield Rule("splits", f"at most batch_size ({images})", why, broken=splits > images)
         torch = self.mode == "torch_pipelining"
         if torch and images % splits:
@@ -185,7 +201,12 @@ class PipelineConfig(Config):
         cure = "Raise it, or choose peer_schedule gpipe or mode 1f1b."
         too_few = torch and self.peer_schedule == "1f1b" and splits < stages
         yield Rule("splits", f"at least stages ({stages}) for torch's 1f1b", cure=cure, broken=too_few)
-        if self.batch_norm == "micro_batch" and self.image_size <= 32 and images // splits == 1:
+        if (
+            self.model in RESNETS
+            and self.batch_norm == "micro_batch"
+            and self.image_size <= 32
+            and images // splits == 1
+        ):
             raise RuleBroken(
                 "splits",
                 "splits must leave at least 2 images per micro-batch for image sizes up to 32 pixels, got "
@@ -196,18 +217,23 @@ class PipelineConfig(Config):
         why, cure = "stages take turns on as many micro-batches", "Choose a multiple, or mode 1f1b or zb_h1."
         broken = interleaves and splits % stages > 0
         yield Rule("splits", f"a multiple of stages ({stages}) for interleaved schedules", why, cure, broken=broken)
-        parts, layers = self.layout.parts, LAYERS[self.model]
+        parts, layers = self.layout.parts, self.layers
+        yield Rule("stages", f"at most {layers}, the layers of {self.model}", broken=stages > layers)
         allowed = f"at most {layers // stages} for {stages} stages of {self.model}, which has {layers} layers"
         yield Rule("chunks", allowed, broken=parts > layers)
         yield Rule(
             "sleep_ms", "0 for mode rpc", "autograd runs its backwards", broken=self.mode == "rpc" and self.sleep_ms > 0
         )
+        is_text, is_gpt = self.dataset != "random" and data_set(self.dataset).kind == "text", self.model == "gpt"
+        yield Rule("dataset", "a dataset of text for model gpt", cure="Choose stdlib.", broken=is_gpt and not is_text)
+        yield Rule("model", "gpt for a dataset of text", broken=is_text and not is_gpt)
+        yield self.when("model gpt")("loss", "cross_entropy", why="which predicts bytes")
         yield self.at_most("fault_stage", "stages")
         yield self.no_apple_gpu()
         yield from self._rules_of_cut()
 
     def _rules_of_cut(self) -> Rules:
-        layers, cure = LAYERS[self.model], "Leave it empty to cut by measured time."
+        layers, cure = self.layers, "Leave it empty to cut by measured time."
         parts = self.layout.parts
         allowed = f"{parts - 1} of the layers 1 to {layers - 1} of {self.model} in ascending order"
         try:
@@ -230,6 +256,18 @@ _PUBLISHED = {
     "batches": 3,
     "loss": "mse",
     "learning_rate": 0.05,
+}
+_GPT = {
+    "model": "gpt",
+    "dataset": "stdlib",
+    "stages": 4,
+    "splits": 8,
+    "batch_size": 16,
+    "batches": 60,
+    "loss": "cross_entropy",
+    "learning_rate": 0.1,
+    "momentum": 0.9,
+    "threads_per_rank": 1,
 }
 
 
@@ -272,6 +310,10 @@ EXPERIMENT = Experiment(
             expects={"test/accuracy": 95.0},
             takes="Takes about 20 s on two cores.",
         ),
+        "gpt": Preset(
+            "A GPT of 6 blocks on Python's standard library in four stages by ZB-H1; needs no network.",
+            _GPT | {"mode": "zb_h1"},
+        ),
         "peer": Preset(
             "The published net and sizes with torch.distributed.pipelining, in 4 micro-batches.",
             _PUBLISHED | {"mode": "torch_pipelining"},
@@ -279,12 +321,12 @@ EXPERIMENT = Experiment(
     },
     pattern="stages",
     flows=(
-        Flow("batches", "stage1", "images, one micro-batch at a time"),
+        Flow("batches", "stage1", "samples, one micro-batch at a time"),
         Flow("stage1", "stage2", "activations of a micro-batch"),
         Flow("stage2", "stage1", "gradients of those activations"),
     ),
     source="Huang et al.: GPipe, NeurIPS 2019; Narayanan et al.: PipeDream, SOSP 2019",
-    result=Result("perf/samples_per_second", task=("model", "image_size"), nothing_to_learn=()),
+    result=Result("perf/samples_per_second", task=("model", "blocks", "image_size"), nothing_to_learn=()),
     work=_work,
     update_clock=Clock("train/loss"),
     sections=("Pipeline",),

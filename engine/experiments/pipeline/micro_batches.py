@@ -1,4 +1,4 @@
-"""A run's batches, split into micro-batches: images for the first stage, targets for the last, identical in all
+"""A run's batches, split into micro-batches: images or text for the first stage, targets for the last, identical in all
 ranks.
 """
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate, one_hot
 
+from engine.data.nets import Score
 from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches
 from engine.experiments.pipeline.config import PipelineConfig
@@ -38,18 +39,18 @@ class MicroBatches:
         return batches * (self.config.batch_size / self.data.size) if self.data else None
 
     def images(self, device: torch.device) -> Iterator[Tensor]:
-        """Yield the images [n, 3, side, side] of one micro-batch after another, without end."""
+        """Yield the samples of one micro-batch after another, without end: images [n, 3, side, side], those of a vision
+        transformer [n, 1, 28, 28], or text [n, 128].
+        """
         if self.data is None:
             random = torch.Generator().manual_seed(seed_of(self.config.seed, ORDER, IMAGES))
             while True:
                 for count in sizes(self.config.batch_size, self.config.splits):
-                    images = torch.empty(
-                        count, 3, self.config.image_size, self.config.image_size, memory_format=torch.channels_last
-                    )
+                    images = torch.empty(count, *self.config.sample_shape, memory_format=torch.channels_last)
                     yield images.normal_(generator=random).to(device)
         for positions in self._positions():
             for part in self._cut(positions):
-                yield self._enlarged(self.data.train_images[part]).to(device)
+                yield self._as_samples(self.data.train_images[part]).to(device)
 
     def targets(self, device: torch.device) -> Iterator[Tensor]:
         """Yield the targets of one micro-batch after another: classes [n] for cross_entropy, one-hot [n, classes] for
@@ -91,8 +92,12 @@ class MicroBatches:
     def _as_targets(self, labels: Tensor) -> Tensor:
         return one_hot(labels, self.config.outputs).float() if self.config.loss == "mse" else labels
 
-    def _enlarged(self, images: Tensor) -> Tensor:
-        """Return images [n, 1, 28, 28] as [n, 3, side, side]."""
+    def _as_samples(self, images: Tensor) -> Tensor:
+        """Return images [n, 1, 28, 28] as [n, 3, side, side] for a ResNet; those of transformers, and text, as they
+        are.
+        """
+        if images.shape[1:] == self.config.sample_shape:
+            return images
         side = self.config.image_size
         enlarged = (
             images
@@ -112,12 +117,12 @@ class MicroBatches:
         return [slice(start, min(total, start + size)) for start in range(0, total, size)]
 
     def test_images(self, part: slice, device: torch.device) -> Tensor:
-        """Return some test images [n, 3, side, side]."""
+        """Return some test images or test text, shaped as those to train on."""
         assert self.data is not None
-        return self._enlarged(self.data.test_images[part]).to(device)
+        return self._as_samples(self.data.test_images[part]).to(device)
 
     def test_labels(self, part: slice, device: torch.device) -> Tensor:
-        """Return their classes [n]."""
+        """Return their classes [n], or the bytes that follow [n, 128]."""
         assert self.data is not None
         return self.data.test_labels[part].to(device)
 
@@ -128,18 +133,22 @@ class MicroBatches:
 
 
 class TestScore:
-    """Loss and accuracy over all test images, summed part by part."""
+    """Loss and accuracy over all test samples, summed part by part."""
 
     def __init__(self) -> None:
         self._loss = self._hits = 0.0
         self._count = 0
+        self._is_text = False
 
     def add(self, outputs: Tensor, labels: Tensor) -> None:
-        """Add outputs [n, classes] of images whose classes are `labels` [n]."""
+        """Add outputs [n, classes] of images whose classes are `labels` [n], or those of text [n, 256, 128] with labels
+        [n, 128].
+        """
         self._loss += float(torch.nn.functional.cross_entropy(outputs, labels, reduction="sum"))
         self._hits += float((outputs.argmax(1) == labels).sum())
-        self._count += len(labels)
+        self._count += labels.numel()
+        self._is_text = labels.dim() == 2
 
     def values(self) -> dict[str, float]:
         """Return the metrics."""
-        return {"test/loss": self._loss / self._count, "test/accuracy": 100 * self._hits / self._count}
+        return Score(self._loss / self._count, 100 * self._hits / self._count, self._is_text).metrics

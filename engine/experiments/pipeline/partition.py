@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
+from engine.data.models import transformer_layers
 from engine.data.nets import FlatSgd, bind, fast_in_small_batches, flat_weights, resnet
-from engine.experiments.pipeline.config import PipelineConfig
+from engine.data.stdlib import BYTES
+from engine.experiments.pipeline.config import RESNETS, PipelineConfig
 from engine.experiments.pipeline.micro_batches import CALIBRATION
 from engine.pipelining import sizes
 from engine.runtime.transport.rpc import DeviceMaps
@@ -30,7 +32,7 @@ def whole_net(config: PipelineConfig) -> nn.Sequential:
     """Return the net with its initial weights, in training mode; frozen batch-norm has the statistics of some random
     images.
     """
-    net = resnet(config.model, config.outputs, seed_of(config.seed, WEIGHTS))
+    net = _made(config)
     if max(sizes(config.batch_size, config.splits)) >= FEW:
         fast_in_small_batches(net)
     if config.batch_norm == "frozen":
@@ -38,8 +40,17 @@ def whole_net(config: PipelineConfig) -> nn.Sequential:
     return net
 
 
+def _made(config: PipelineConfig) -> nn.Sequential:
+    seed = seed_of(config.seed, WEIGHTS)
+    if config.model == "gpt" or config.model == "vit":
+        return transformer_layers(config.model, config.blocks, config.outputs, seed)
+    return resnet(config.model, config.outputs, seed)
+
+
 def _freeze(net: nn.Module, config: PipelineConfig) -> None:
     norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
+    if not norms:
+        return
     for norm in norms:
         norm.momentum = None  # the plain mean over all batches
     random = torch.Generator().manual_seed(seed_of(config.seed, ORDER, CALIBRATION))
@@ -59,12 +70,23 @@ def train_mode(net: nn.Module, config: PipelineConfig) -> None:
                 module.eval()
 
 
+def samples_like(config: PipelineConfig, count: int, device: torch.device) -> Tensor:
+    """Return random samples of the shape and type that the net takes."""
+    shape = (count, *config.sample_shape)
+    if config.model == "gpt":
+        return torch.randint(BYTES, shape, dtype=torch.uint8, device=device)
+    return torch.randn(shape, device=device)
+
+
 @cache
 def boundaries(config: PipelineConfig) -> tuple[tuple[int, ...], ...]:
-    """Return the input shape of each layer, for one image, without computing anything."""
-    with torch.device("meta"):
-        layers = resnet(config.model, config.outputs, seed_of(config.seed, WEIGHTS)).eval()
-        activations, found = torch.empty(1, 3, config.image_size, config.image_size), []
+    """Return the input shape of each layer, for one sample: of ResNets without computing anything, which would take a
+    transformer longer, since torch imports a compiler's parts for its attention.
+    """
+    device = torch.device("meta" if config.model in RESNETS else "cpu")
+    with device, torch.no_grad():
+        layers, found = _made(config).eval(), []
+        activations = samples_like(config, 1, device)
         for layer in layers:
             found.append(tuple(activations.shape[1:]))
             activations = layer(activations)
@@ -72,7 +94,7 @@ def boundaries(config: PipelineConfig) -> tuple[tuple[int, ...], ...]:
 
 
 def largest_boundary(config: PipelineConfig) -> int:
-    """Return the maximum size of one image's activations between two stages."""
+    """Return the maximum size of one sample's activations between two stages."""
     cuts = config.cuts or range(1, len(boundaries(config)))
     return max(torch.Size(boundaries(config)[cut]).numel() for cut in cuts)
 
@@ -83,7 +105,7 @@ def time_layers(layers: Sequence[nn.Module], config: PipelineConfig, device: tor
     found = torch.zeros(len(layers), dtype=torch.float64)
     shapes = boundaries(config)
     for number, layer in enumerate(layers):
-        images = torch.randn(count, *shapes[number], device=device)
+        images = torch.randn(count, *shapes[number], device=device) if number else samples_like(config, count, device)
         images = images.contiguous(memory_format=torch.channels_last) if images.dim() == 4 else images
         found[number] = min([_time(layer, images.requires_grad_(number > 0), device) for _ in range(TIMES + 1)][1:])
         layer.zero_grad(set_to_none=True)

@@ -7,7 +7,7 @@ import torch
 
 from engine.data.nets import drawn_from, resnet
 from engine.errors import ConfigError, DeviceError, PeerLost, RunFailed
-from engine.experiments.pipeline.config import LAYERS, PipelineConfig
+from engine.experiments.pipeline.config import RESNETS, PipelineConfig
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.monitor import is_out_of_memory, named
 from engine.experiments.pipeline.partition import Stage, best_cut, boundaries, largest_boundary
@@ -33,7 +33,7 @@ def problem(**changes: Any) -> str:
 
 
 def test_rules_name_the_value_the_rule_and_the_cure() -> None:
-    assert problem(splits=9) == "splits must be at most batch_size (8), got 9: each micro-batch needs an image."
+    assert problem(splits=9) == "splits must be at most batch_size (8), got 9: each micro-batch needs a sample."
     assert "splits must divide batch_size (8)" in problem(mode="torch_pipelining", splits=3)
     assert "splits must be at least stages (3)" in problem(
         mode="torch_pipelining", peer_schedule="1f1b", stages=3, splits=2
@@ -48,6 +48,12 @@ def test_rules_name_the_value_the_rule_and_the_cure() -> None:
         "chunks must be at most 3 for 2 stages of small_resnet, which has 6 layers, got 4."
     )
     assert "sleep_ms must be 0 for mode rpc, got 5.0" in problem(mode="rpc", sleep_ms=5)
+    assert problem(model="gpt", loss="cross_entropy") == (
+        "dataset must be a dataset of text for model gpt, got 'random'. Choose stdlib."
+    )
+    assert problem(dataset="stdlib") == "model must be gpt for a dataset of text, got 'small_resnet'."
+    assert "loss must be cross_entropy for model gpt" in problem(model="gpt", dataset="stdlib")
+    assert problem(model="vit", blocks=3, mode="interleaved", stages=4).startswith("chunks must be at most 1 for 4")
     assert "got '2,1'" in problem(stages=3, cut="2,1")
     assert "got 'two'" in problem(cut="two")
     assert "cut must be 1 of the layers 1 to 5" in problem(cut="6")
@@ -56,7 +62,7 @@ def test_rules_name_the_value_the_rule_and_the_cure() -> None:
     assert "fault_stage must be at most stages (2), got 3" in problem(fault_stage=3)
 
 
-@pytest.mark.parametrize(("model", "layers"), LAYERS.items())
+@pytest.mark.parametrize(("model", "layers"), RESNETS.items())
 def test_a_net_is_torchvisions_bit_for_bit_as_a_list_of_layers(model: Any, layers: int) -> None:
     from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet  # seconds
 

@@ -20,17 +20,22 @@ from tests.doubles import LocalRanks
 pytestmark = pytest.mark.ranks
 
 SMALL: dict[str, Any] = {
-    "model": "small_resnet",
-    "image_size": 24,
-    "classes": 7,
-    "batch_size": 8,
+    "batch_size": 4,
     "batches": 2,
     "splits": 4,
     "learning_rate": 0.1,
     "momentum": 0.9,
-    "batch_norm": "frozen",
     "timeout_s": 60,
 }
+VIT = {"model": "vit", "blocks": 4, "classes": 7}
+GPT = {"model": "gpt", "dataset": "stdlib", "loss": "cross_entropy", "blocks": 4}
+RESNET = {"model": "small_resnet", "image_size": 33, "classes": 7}
+MODELS = [
+    VIT,
+    pytest.param(GPT, marks=pytest.mark.long),  # it reads the standard library, and tests on it
+    pytest.param(RESNET, marks=pytest.mark.long),
+    pytest.param(RESNET | {"batch_norm": "frozen"}, marks=pytest.mark.long),
+]
 CUTS = {2: "3", 4: "1,2,4"}
 
 
@@ -72,14 +77,14 @@ def in_one_piece(config: PipelineConfig) -> Tensor:
     return weights
 
 
-@pytest.mark.parametrize("batch_norm", [pytest.param("frozen", marks=pytest.mark.long), "micro_batch"])
+@pytest.mark.parametrize("model", MODELS)
 def test_every_schedule_trains_the_same_weights_as_one_process_to_the_bit(
-    batch_norm: str, monkeypatch: pytest.MonkeyPatch
+    model: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each part adds the gradients of its micro-batches in their order, whatever else it does between them."""
-    expected = in_one_piece(config_of(batch_norm=batch_norm))
+    expected = in_one_piece(config_of(**model))
     for mode in get_args(Schedule):
-        config = config_of(mode=mode, batch_norm=batch_norm, cut=CUTS[4 if mode == "interleaved" else 2])
+        config = config_of(mode=mode, **model, cut=CUTS[4 if mode == "interleaved" else 2])
         assert torch.equal(trained(config, monkeypatch)[0], expected), mode
 
 
@@ -88,7 +93,7 @@ def test_zero_bubble_holds_the_activations_of_1f1bs_first_stage_and_keeps_to_its
 ) -> None:
     held = {}
     for mode in ("1f1b", "zb_h1"):
-        config = config_of(mode=mode, stages=4, cut="1,2,4")
+        config = config_of(mode=mode, stages=4, cut="1,2,4", **VIT)
         _, ranks = trained(config, monkeypatch)
         peaks = [ranks.recorders[role].values("perf/activations_held")[-1] for role in config.roles]
         held[mode] = [peak / min(4, 4 - (stage if mode == "1f1b" else 0)) for stage, peak in enumerate(peaks)]
