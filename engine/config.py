@@ -40,7 +40,7 @@ def setting(
 
     `low` and `high` are allowed values, `above` and `below` are not. `shown` may have a `unit`; `advanced=True`, to
     show it under Advanced; `empty`, the placeholder of an optional one; `only`, the settings without which it has no
-    effect.
+    effect, each with its value or a list of values.
     """
     bounds = {"ge": low, "le": high, "gt": above, "lt": below}
     rules: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
@@ -257,7 +257,8 @@ def may_be_empty(field: FieldInfo) -> bool:
 def unused_because(field: FieldInfo, values: Mapping[str, Any]) -> str:
     """Return the setting because of which a field has no effect, such as `dataset digits`; empty if it has one."""
     only = _shown(field).get("only", {})
-    return ", ".join(f"{name} {values[name]}" for name, value in only.items() if values.get(name, value) != value)
+    wanted = {name: value if isinstance(value, list) else [value] for name, value in only.items()}
+    return ", ".join(f"{name} {values[name]}" for name, some in wanted.items() if values.get(name, some[0]) not in some)
 
 
 def unit_of(field: FieldInfo) -> str:

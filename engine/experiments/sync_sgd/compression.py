@@ -82,7 +82,7 @@ class Bfloat16(Compressor):
         return own.float()
 
 
-class Matrix(NamedTuple):
+class FactoredMatrix(NamedTuple):
     """One of the net's matrices M in PowerSGD."""
 
     place: slice
@@ -114,7 +114,7 @@ class PowerSgd(Compressor):
         self._rights = self.state[size:]
         self._rights.normal_(generator=torch.Generator().manual_seed(seed))
         self._matrices = [
-            Matrix(slice(start, start + rows * columns), (rows, columns), right.view(columns, width))
+            FactoredMatrix(slice(start, start + rows * columns), (rows, columns), right.view(columns, width))
             for (start, (rows, columns, width)), right in zip(
                 worth.items(), torch.split(self._rights, self._factors), strict=True
             )

@@ -49,14 +49,15 @@ class SyncSgdConfig(TrainingConfig):
     label)."""
     alpha: float = setting(0.5, above=0, high=1000, advanced=True)
     """dirichlet only: a smaller alpha gives each trainer fewer labels; 100 is nearly even."""
-    optimizer: Literal["sgd", "adamw"] = setting("sgd")
-    """Optimizer of each trainer: SGD with momentum, or AdamW with torch's betas (0.9, 0.999)."""
+    optimizer: Literal["sgd", "adamw", "muon"] = setting("sgd")
+    """Optimizer of each trainer: SGD with momentum, AdamW with torch's betas (0.9, 0.999), or Muon for matrices and
+    AdamW for embeddings and vectors."""
     learning_rate: float = setting(0.01, above=0, high=10)
     """Learning rate of a trainer's optimizer; lower it if the loss diverges or becomes NaN."""
     momentum: float = setting(0.5, low=0, below=1, only={"optimizer": "sgd"})
     """Momentum of SGD; each trainer has its own."""
-    weight_decay: float = setting(0.01, low=0, high=10, only={"optimizer": "adamw"}, advanced=True)
-    """adamw only: fraction of the weights, times the learning rate, that each step subtracts."""
+    weight_decay: float = setting(0.01, low=0, high=10, only={"optimizer": ["adamw", "muon"]}, advanced=True)
+    """adamw and muon: fraction of the weights, times the learning rate, that each step subtracts."""
     transport: Literal["rpc", "gloo", "shared_memory"] = setting("gloo")  # type: ignore[assignment]  # averages also go by gloo's ring
     """Transport of vectors. gloo: ring over all trainers; rpc, shared_memory: to trainer1 and back; ddp requires gloo
     (NCCL with one GPU per trainer)."""

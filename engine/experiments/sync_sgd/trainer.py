@@ -16,6 +16,7 @@ from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches, keep_freed_memory, shared, usable
 from engine.experiments.sync_sgd.compression import compressor_of
 from engine.experiments.sync_sgd.config import SyncSgdConfig
+from engine.experiments.sync_sgd.muon import FlatMuon
 from engine.runtime.rank.rank import Checkpoints, load_checkpoint
 from engine.runtime.transport.allreduce import AveragingGroup, Collective, GlooRing
 from engine.runtime.worker.ranks import Rank
@@ -100,7 +101,7 @@ class CheckpointBuffers:
     """
 
     velocity: Tensor
-    """[2, N, S] in shared memory: what optimizers keep between steps, S = P for SGD and 2 P for AdamW."""
+    """[2, N, S] in shared memory: what optimizers keep between steps, S = P for SGD, 2 P for AdamW, less for Muon."""
     local: Tensor
     """[2, N, P + B] in shared memory: weights that trainers keep from round to round (elastic averaging)."""
     random: Tensor
@@ -114,7 +115,7 @@ class CheckpointBuffers:
         count = config.trainers if config.checkpoint_every_s else 0
         of_its_own = config.keep_optimizer and not config.steps_together
         return cls(
-            shared(torch.zeros(2, count, parameters * (1 + config.has("optimizer adamw")) if of_its_own else 0)),
+            shared(torch.zeros(2, count, parameters * (2 - config.has("optimizer sgd")) if of_its_own else 0)),
             shared(torch.zeros(2, count, state if config.sync == "elastic" else 0)),
             shared(torch.zeros(2, count, len(torch.get_rng_state()), dtype=torch.uint8)),
             shared(torch.zeros(2, count, compressor)),
@@ -170,13 +171,8 @@ class SyncTrainer:
         self.part = PartBatches(config, self.data, rank.index, rank.seed_of(ORDER))
         self.net = FlatNet(model_net(config.model, seed_of(config.seed, WEIGHTS)), nll_loss, device=rank.device)
         self.net.state.copy_(inputs.first_state)
-        weights, gradient, rate = self.net.weights, self.net.gradient, config.learning_rate
-        self.optimizer = (
-            FlatAdam(weights, gradient, rate, weight_decay=config.weight_decay)
-            if config.optimizer == "adamw"
-            else FlatSgd(weights, gradient, rate, config.momentum)
-        )
-        self.outer_velocity = torch.zeros_like(weights if config.sync == "diloco" else weights[:0])
+        self.optimizer = _optimizer(config, self.net)
+        self.outer_velocity = torch.zeros_like(self.net.weights if config.sync == "diloco" else self.net.weights[:0])
         """The outer optimizer's, the same for all trainers."""
         self.circle = circle
         self.compressor = compressor_of(config, self.net.module)
@@ -305,8 +301,8 @@ class SyncTrainer:
             self.outer_velocity.copy_(state["outer"])
         if self.config.keep_optimizer:
             together = self.config.steps_together
-            self.optimizer.state.copy_(state["velocity"][0 if together else index])
-            if isinstance(self.optimizer, FlatAdam):
+            self.optimizer.state.copy_(state["velocity"][0 if together else index][: len(self.optimizer.state)])
+            if not isinstance(self.optimizer, FlatSgd):
                 self.optimizer.steps = number * (self.part.longest_steps if together else self.part.steps)
         if state.get("random_of", "cpu") == self.rank.device.type:  # else the state is of another kind of generator
             # a clone: torch crashes on a view that begins within its storage
@@ -317,6 +313,16 @@ class SyncTrainer:
         self.part.skip(steps)
         self.log.resume(steps, self.part.samples(steps))
         return number + 1
+
+
+def _optimizer(config: SyncSgdConfig, net: FlatNet) -> FlatSgd | FlatAdam | FlatMuon:
+    match config.optimizer:
+        case "sgd":
+            return FlatSgd(net.weights, net.gradient, config.learning_rate, config.momentum)
+        case "adamw":
+            return FlatAdam(net.weights, net.gradient, config.learning_rate, weight_decay=config.weight_decay)
+        case "muon":
+            return FlatMuon(net, config.learning_rate, config.weight_decay)
 
 
 def _random_state(device: torch.device) -> Tensor:
