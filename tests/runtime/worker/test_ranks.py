@@ -65,8 +65,10 @@ def sink_of(ranks: Ranks) -> MemorySink:
     return ranks.sink
 
 
-@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
-@pytest.mark.parametrize("gpus", ["", "1,3"])
+@pytest.mark.parametrize(
+    ("start_method", "gpus"),
+    [("forkserver", ""), ("forkserver", "1,3"), ("spawn", "1,3"), pytest.param("spawn", "", marks=pytest.mark.long)],
+)
 def test_a_rank_sees_its_gpus_before_a_tensor_arrives_and_cuda_was_not_started_before_its_fork(
     team: Start, start_method: str, gpus: str, tmp_path: Path
 ) -> None:
