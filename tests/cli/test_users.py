@@ -17,7 +17,7 @@ from engine.system.runner_process import console_presence
 from tests.labs import basic
 
 PASSWORD = "a quiet winter morning\n"
-LINE = re.compile(r"^ {4,}(?:export (\w+)=(\S+)|python -m engine ((?:users|audit|limits) .+?))(?: +#.*)?$", re.MULTILINE)
+LINE = re.compile(r"^ {4,}(?:export (\w+)=(\S+)|python -m engine ((?:users|audit|limits) .+?))(?: +#.*)?$", re.M)
 
 
 def told(*words: str, owner: str | None = None, typed: str = PASSWORD * 2) -> Result:
