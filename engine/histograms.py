@@ -27,6 +27,14 @@ HISTOGRAMS = {
             ("Updates by other trainers between a trainer's fetch (or read) of the weights and its push (or write)."),
             "perf/staleness",
         ),
+        Histogram(
+            "policy_age",
+            "Policy age",
+            "updates",
+            "batches",
+            "Updates between the start of a batch and training on it.",
+            "perf/policy_age",
+        ),
     )
 }
 

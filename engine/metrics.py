@@ -183,7 +183,11 @@ METRICS = {
         ),
         Metric("perf/queue_depth", "Queue depth", "batches", None, "Batches waiting to be trained on."),
         Metric("perf/policy_age", "Policy age", "updates", "min").says(
-            "Updates between the start of a batch and training on it."
+            "Updates between the start of a batch and training on it; mean over the batches of an update."
+        ),
+        Metric("perf/rollouts_dropped", "Dropped rollouts", "batches", "min", smooth=False, so_far=True).says(
+            "Batches so far that were not trained on because they were too old or the queue was full (lag_order "
+            "drop_oldest)."
         ),
         Metric("perf/steps_used", "Steps used", "%", "max", smooth=False, so_far=True).says(
             "Percentage of the env steps collected so far that were trained on, not discarded or still queued."

@@ -154,6 +154,13 @@ def _dppo(run: _Recorded) -> str:
                 f"Why a bounded queue: at most {bound} batches wait for the learner, then collectors wait, so that a "
                 "policy is not too old when its data is used"
             )
+        case "bounded_lag":
+            most = run.settings.get("max_lag")
+            reason = (
+                "Why a bounded lag: collectors play while the learner trains, "
+                + ("and only the queue limits" if most is None else f"and at most {most} updates are")
+                + " the age of a policy whose data is used"
+            )
         case "update_locked":
             reason = "Why a lock around updates: no collector reads a policy that is half updated, and data may be old"
         case "reader_writer":

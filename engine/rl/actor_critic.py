@@ -194,3 +194,23 @@ def advantages_of(rewards: Tensor, values: Tensor, after: Tensor, ends: Tensor, 
         later = error + gamma * lambda_ * later.masked_fill(ends[step], 0.0)
         found[step] = later
     return found
+
+
+def vtrace(
+    rewards: Tensor, values: Tensor, after: Tensor, ends: Tensor, gamma: float, lambda_: float, rho: Tensor, c: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the advantages of the actions and the targets of the value function by V-trace, [T, M] each (Espeholt et
+    al. 2018), for steps that another policy played.
+
+    `rho` and `c` [T, M] are the truncated importance weights of the steps; the rest is as in `advantages_of`, to which
+    weights of 1 lead. `lambda_` discounts c (remark 2 of the paper), and the advantage of a step accordingly.
+    """
+    advantages, targets = torch.empty_like(rewards), torch.empty_like(rewards)
+    later = torch.zeros_like(rewards[0])
+    for step in range(len(rewards) - 1, -1, -1):
+        error = rewards[step] + gamma * after[step] - values[step]
+        later = gamma * lambda_ * later.masked_fill(ends[step], 0.0)
+        advantages[step] = rho[step] * (error + later)
+        later = rho[step] * error + c[step] * later
+        targets[step] = values[step] + later
+    return advantages, targets

@@ -136,7 +136,7 @@ def cases() -> list[Case]:
         "stop_when_solved": False,
     }
     ppo |= {"evaluate_every_s": 0, "render_every_s": 0, "envs_per_collector": 1}
-    for mode in ("bounded_queue", "update_locked", "reader_writer", "unlocked"):
+    for mode in ("bounded_queue", "bounded_lag", "update_locked", "reader_writer", "unlocked"):
         config = ppo | {"mode": mode}
         found += [
             Case("dppo", "slow learner", config, ("update", HELD), (("learner", LEARNER, 150.0),), "learner"),

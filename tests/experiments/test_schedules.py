@@ -47,6 +47,7 @@ RUNS: list[tuple[str, dict[str, Any], list[int]]] = [
     ("sync_sgd", SYNC | {"sync": "diloco", "optimizer": "adamw"}, [4, 6]),
     ("sync_sgd", SYNC | {"sync": "gradients"}, [6, 6]),
     ("dppo", DPPO | {"mode": "bounded_queue"}, [16, 16]),
+    ("dppo", DPPO | {"mode": "bounded_lag"}, [7, 7]),
     ("dppo", DPPO | {"mode": "update_locked"}, [13, 13]),
     ("dppo", DPPO | {"mode": "unlocked"}, [13, 13]),
 ]

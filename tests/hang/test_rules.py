@@ -135,6 +135,14 @@ def test_ranks_that_make_progress_wait_for_nobody(others: dict[str, list[OpenOpe
     assert found.sentence == "trainer2 makes no progress: it is stopped (SIGSTOP), in compute , since 30 s."
 
 
+def test_a_collector_whose_batch_is_due_is_the_cause_though_others_could_go_on() -> None:
+    """DPPO with a bounded lag and strict FIFO: the learner waits for it, the other collector for the learner."""
+    due, held = operation("wait", "batch", 2), operation("wait", "newer policy", 1)
+    ranks = {"main": [IDLE], "learner": [due], "collector1": [COMPUTE], "collector2": [held]}
+    assert verdict(ranks, collector1={"state": "stopped"}) == ("HUNG", "collector1", "stopped")
+    assert verdict(ranks, collector1={"state": "stopped"}, main={"since_s": 0.1})[1:] == ("collector1", "stopped")
+
+
 def test_trainers_that_a_bound_holds_back_do_wait() -> None:
     """Async SGD with a staleness bound."""
     ranks = {"ps": [REQUESTS], "trainer1": [push()], "trainer2": [COMPUTE], "trainer3": [COMPUTE]}

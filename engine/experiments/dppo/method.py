@@ -7,7 +7,9 @@ that played it, so the update may come later:
 
     r = pi(a|s) / pi_behaviour(a|s);  maximize the mean of min(r * A, clip(r, 1 - c, 1 + c) * A)
 
-with A the generalized advantage estimate. The mode decides which side waits (modes.py).
+with A the generalized advantage estimate. The mode decides which side waits (modes.py). With lag_correction none, the
+ratio is to the policy before the update; with vtrace (Espeholt et al. 2018) as well, but A and the value function's
+targets are those of V-trace, whose weights pi / pi_behaviour are truncated at rho_bar and c_bar.
 """
 
 import time
@@ -19,11 +21,11 @@ from torch import Tensor
 from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.evaluation import watch
 from engine.experiments.dppo.gradient_by_hand import Evaluation
-from engine.experiments.dppo.modes import MODES
+from engine.experiments.dppo.modes import mode_of
 from engine.experiments.dppo.policy import ActorCriticAdam, FlatPolicy, PublishedPolicy, first_policy, mean_losses
 from engine.experiments.dppo.shared_state import Locks, Rollout, RunThread, SharedState
 from engine.recorder import Details, Recorder
-from engine.rl.actor_critic import advantages_of
+from engine.rl.actor_critic import advantages_of, vtrace
 from engine.rl.environments import Environments
 from engine.rl.kinds import Kind, kind_of
 from engine.runtime.worker.ranks import Rank, Ranks
@@ -67,7 +69,7 @@ class _Collector:
         self, shared: SharedState, config: DppoConfig, kind: Kind, locks: Locks, record: Recorder, place: int
     ) -> None:
         self.shared, self.config, self.record, self.place = shared, config, record, place
-        self.mode = MODES[config.mode](shared, config, locks, record, place)
+        self.mode = mode_of(config)(shared, config, locks, record, place)
         self.published = PublishedPolicy(shared, locks)
         self.policy = FlatPolicy(config, kind, shared.weights[0] if shared.live else None)
         seed, role = seed_of(config.seed, ENVIRONMENT, place + 1), config.collector_roles[place]
@@ -84,11 +86,10 @@ class _Collector:
             self.shared.ended.release()
 
     def _play(self) -> None:
-        while self.mode.begin():
-            slot = self.mode.queue.take_free()
+        while (slot := self.mode.begin()) is not None:
             header = self.shared.header(slot)
-            header.collector, header.first_version = self.place, self._take_policy()
-            with self.record.phase("compute", "rollout", number=slot) as played:
+            header.first_version = self._take_policy()
+            with self.record.phase("compute", "rollout", number=header.number) as played:
                 header.steps = self._play_rollout(self.shared.rollout(slot))
                 played.version = header.first_version
             header.last_version = self.published.version if self.shared.live else header.first_version
@@ -118,6 +119,7 @@ class _Collector:
                 log_probabilities[t], values[t] = log_probability.numpy(), value
                 self.stepping[self.place] = time.monotonic_ns()
                 step = environments.step(actions[t])
+                time.sleep(config.sleep_ms / 1000)
                 self.stepping[self.place] = 0
                 rewards[t] = (step.rewards + config.reward_shift) * config.reward_scale
                 ends[t] = step.terminated | step.truncated
@@ -139,65 +141,79 @@ class _Learner:
 
     def __init__(self, shared: SharedState, config: DppoConfig, kind: Kind, locks: Locks, record: Recorder) -> None:
         self.shared, self.config, self.record = shared, config, record
-        self.mode = MODES[config.mode](shared, config, locks, record)
+        self.mode = mode_of(config)(shared, config, locks, record)
         self.published = PublishedPolicy(shared, locks)
         self.policy = first_policy(shared, config, kind)
         self.optimizer = ActorCriticAdam(self.policy, config)
         self._order = torch.Generator().manual_seed(seed_of(config.seed, ORDER))
 
     def learn(self) -> None:
-        """Update with every rollout that the mode yields, and publish, until the run is over; then record what part of
+        """Update with the rollouts that the mode yields, and publish, until the run is over; then record what part of
         all steps was used.
         """
         counts, collected = self.shared.counts, 0
-        for slot in self.mode.updates():
-            header = self.shared.header(slot)
-            rollout = self.shared.rollout(slot, header.steps)
-            age = counts.version - header.first_version
-            counts.mixed_rollouts += header.last_version != header.first_version
-            with self.record.phase("update", "batch", number=slot) as update:
+        for slots in self.mode.updates():
+            headers = [self.shared.header(slot) for slot in slots]
+            rollout = Rollout.together(map(self.shared.rollout, slots, (header.steps for header in headers)))
+            ages = [counts.version - header.first_version for header in headers]
+            counts.mixed_rollouts += sum(header.last_version != header.first_version for header in headers)
+            with self.record.phase("update", "batch", number=headers[0].number) as update:
                 values = self._update(rollout)
-                update.version, update.value = counts.version, age
+                update.version, update.value = counts.version, max(ages)
             counts.steps_used += rollout.rewards.numel()
-            counts.rollouts += 1
-            self.published.publish(self.policy.state)
+            counts.rollouts += len(slots)
+            step = self.published.publish(self.policy.state)
             collected = counts.steps_collected
-            values |= counts.metrics(self.shared.live) | {"perf/policy_age": float(age)}
-            self.record.log(values, step=counts.rollouts)
-            self.record.summarize("update", counts.rollouts)
+            for age in ages:
+                self.record.histogram("policy_age", age)
+            values |= counts.metrics(self.config) | {"perf/policy_age": sum(ages) / len(ages)}
+            self.record.log(values, step=step)
+            self.record.summarize("update", step)
         with self.record.phase("wait", "collectors", peer=EVERYBODY):
             self.shared.wait_for_collectors()
         if counts.steps_collected > collected:  # the run ended early
-            self.record.log(counts.metrics(self.shared.live), step=counts.rollouts)
+            self.record.log(counts.metrics(self.config), step=counts.version)
 
     def _update(self, rollout: Rollout) -> dict[str, float]:
         """Estimate advantages and iterate over the rollout in mini-batches; return the metrics of the update."""
         config = self.config
         self.optimizer.scale_rates(rate_factor(config.schedule, self.mode.progress(), 1))
-        values, dones = rollout.values, rollout.ends
-        advantages = advantages_of(rollout.rewards, values, rollout.after, dones, config.gamma, config.gae_lambda)
-        returns = (advantages + values).flatten()
-        advantages, behaviour = advantages.flatten(), rollout.log_probabilities.flatten()
         states, actions = rollout.states.flatten(0, 1), rollout.actions.flatten(0, 1)
         if config.normalize_observations:
             self.policy.normalizer.add(rollout.raw.flatten(0, 1))
-        ratio = Evaluation(self.policy.net, states, actions).log_probabilities - behaviour
+        now = Evaluation(self.policy.net, states, actions)
+        ratio = now.log_probabilities - rollout.log_probabilities.flatten()
         kl = float((ratio.exp() - 1 - ratio).mean())  # Schulman's estimator: never negative
+        advantages, returns = (each.flatten() for each in self._estimates(rollout, now))
+        clipped = config.lag_correction == "clipped"
+        base = rollout.log_probabilities.flatten() if clipped else now.log_probabilities
         size = -(-len(advantages) // config.minibatches)
         losses = [
-            self._step(states[part], actions[part], behaviour[part], advantages[part], returns[part])
+            self._step(states[part], actions[part], base[part], advantages[part], returns[part])
             for _ in range(config.epochs)
             for part in torch.split(torch.randperm(len(advantages), generator=self._order), size)
         ]
-        return mean_losses(losses, self.shared.counts.rollouts + 1, config) | {"train/kl": kl}
+        return mean_losses(losses, self.shared.counts.version + 1, config) | {"train/kl": kl}
 
-    def _step(self, states: Tensor, actions: Tensor, behaviour: Tensor, advantages: Tensor, returns: Tensor) -> Tensor:
+    def _estimates(self, rollout: Rollout, now: Evaluation) -> tuple[Tensor, Tensor]:
+        """Return the advantages and the targets of the value function, [T, M] each."""
+        config, values, ends = self.config, rollout.values, rollout.ends
+        if config.lag_correction != "vtrace":
+            found = advantages_of(rollout.rewards, values, rollout.after, ends, config.gamma, config.gae_lambda)
+            return found, found + values
+        values = now.values.view_as(values)
+        after = torch.cat([torch.where(ends, rollout.after, values.roll(-1, 0))[:-1], rollout.after[-1:]])
+        ratios = (now.log_probabilities.view_as(values) - rollout.log_probabilities).exp()
+        rho, c = ratios.clamp(max=config.rho_bar), ratios.clamp(max=config.c_bar)
+        return vtrace(rollout.rewards, values, after, ends, config.gamma, config.gae_lambda, rho, c)
+
+    def _step(self, states: Tensor, actions: Tensor, base: Tensor, advantages: Tensor, returns: Tensor) -> Tensor:
         """Make one step of Adam on a mini-batch; return the means of its losses, in the order of `LOSSES`."""
         config, count = self.config, len(states)
         if config.normalize_advantages and count > 1:
             advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         now = Evaluation(self.policy.net, states, actions)
-        ratios = (now.log_probabilities - behaviour).exp()
+        ratios = (now.log_probabilities - base).exp()
         clipped = ratios.clamp(1 - config.clip, 1 + config.clip)
         gains, clipped_gains = ratios * advantages, clipped * advantages
         policy_loss = -torch.minimum(gains, clipped_gains)

@@ -1,15 +1,18 @@
-"""The four modes: how collectors and learner wait for each other. Each has a collector's side and the learner's.
+"""The five modes: how collectors and learner wait for each other. Each has a collector's side and the learner's.
 
-A collector's rollout:   begin(), then T times, or until count() returns False:  with stepping(): a step;  then finish()
-The learner:             for slot in mode.updates(): train on it
+A collector's rollout:   slot = begin(), then T times, or until count() returns False:  with stepping(): a step;
+                         then finish(slot)
+The learner:             for slots in mode.updates(): train on them together
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
+import numpy as np
+
 from engine.experiments.dppo.config import DppoConfig
-from engine.experiments.dppo.shared_state import Lock, Locks, SharedState
+from engine.experiments.dppo.shared_state import FREE, PLAYED, QUEUED, TAKEN, Lock, Locks, SharedState
 from engine.recorder import Recorder
 from engine.runtime.rank.rank import Semaphore
 from engine.trace.layout import EVERYBODY
@@ -31,8 +34,11 @@ class Mode(ABC):
 
     # ---- collector side
 
-    def begin(self) -> bool:
-        """Wait for a free slot; return False if the run is over."""
+    def begin(self) -> int | None:
+        """Wait until a rollout may begin; return its slot, or None if the run is over."""
+        return self.queue.take_free(self.place) if self._may_begin() else None
+
+    def _may_begin(self) -> bool:
         return self._wait("free slot", LEARNER, self.shared.permits)
 
     def stepping(self) -> AbstractContextManager[None]:
@@ -50,8 +56,8 @@ class Mode(ABC):
     # ---- learner side
 
     @abstractmethod
-    def updates(self) -> Iterator[int]:
-        """Yield slots to train on until the run is over."""
+    def updates(self) -> Iterator[list[int]]:
+        """Yield the slots of each update until the run is over."""
 
     @abstractmethod
     def progress(self) -> float:
@@ -67,16 +73,18 @@ class Mode(ABC):
     def _put(self, slot: int, length: int) -> int:
         """Queue a filled slot; return the depth."""
         self.record.exchanged(self.shared.bytes_of(slot, length))
+        number = self.shared.header(slot).number
         depth = self.queue.put(slot, length * self.config.envs_per_collector)
-        self.record.note("queue", "put", peer=LEARNER, number=slot, value=depth)
+        self.record.note("queue", "put", peer=LEARNER, number=number, value=depth)
         return depth
 
-    def _get(self) -> int | None:
-        """Return the oldest queued slot, or None."""
-        slot = self.queue.get()
+    def _get(self, may: Callable[[int], bool] = lambda slot: True) -> int | None:
+        """Return the first queued slot that `may` be trained on now, or None."""
+        slot = self.queue.get(may)
         if slot is not None:
-            peer = LEARNER + 1 + self.shared.header(slot).collector
-            self.record.note("queue", "get", peer=peer, number=slot, value=self.queue.depth)
+            header = self.shared.header(slot)
+            peer = LEARNER + 1 + header.collector
+            self.record.note("queue", "get", peer=peer, number=header.number, value=self.queue.depth)
         return slot
 
     def _wait(self, what: str, peer: int, bell: Semaphore, times: int = 1) -> bool:
@@ -106,14 +114,14 @@ class BoundedQueue(Mode):
         if self._put(slot, length) == self.config.bound:
             self.shared.ready.release()
 
-    def updates(self) -> Iterator[int]:
+    def updates(self) -> Iterator[list[int]]:
         while self.progress() < 1:
             self.shared.permits.release(self.config.bound)
             if not self._wait("full queue", EVERYBODY, self.shared.ready):
                 return
             while (slot := self._get()) is not None:
-                yield slot
-                self.queue.free_slot(slot)
+                yield [slot]
+                self.queue.free(slot)
             self.counts.synchronizations += 1
         self.shared.stop()
 
@@ -131,25 +139,51 @@ class Unlocked(Mode):
         self._put(slot, length)
         self.shared.ready.release()
 
-    def updates(self) -> Iterator[int]:
-        total, bound = self._batches(), self.config.bound
-        self.shared.permits.release(min(bound, total))
-        for number in range(total):
-            if not self._wait("batch", EVERYBODY, self.shared.ready):
+    def updates(self) -> Iterator[list[int]]:
+        size = self.config.batches_per_update
+        total, ahead = self._batches(size) // size, self.config.bound // size
+        self._permit(min(ahead, total))
+        while self.progress() < 1:
+            if (slots := self._next(size)) is None:
                 return
-            slot = self._get()
-            assert slot is not None
-            yield from self._update(slot)
-            self.queue.free_slot(slot)
-            if number + bound < total:
-                self.shared.permits.release(1)
+            yield from self._update(slots)
+            for slot in slots:
+                self.queue.free(slot)
+            if self.counts.version + ahead <= total:
+                self._permit(1)
         self.shared.stop()
 
     def progress(self) -> float:
-        return self.counts.rollouts / self._batches()
+        return self.counts.rollouts / self._batches(self.config.batches_per_update)
 
-    def _update(self, slot: int) -> Iterator[int]:
-        yield slot
+    def _permit(self, updates: int) -> None:
+        """Let collectors begin the rollouts of so many more updates."""
+        self.shared.permits.release(updates * self.config.batches_per_update)
+
+    def _next(self, size: int) -> list[int] | None:
+        """Wait for the slots of the next update; return them by number, or None if the run is over."""
+        slots: list[int] = []
+        while self.shared.ready.acquire(0):  # of rollouts in the queue, which is looked at first
+            pass
+        while len(slots) < size:
+            slot = self._choose(size - len(slots))
+            if slot is not None:
+                slots.append(slot)
+            elif not self._wait("batch", self._awaited(size - len(slots)), self.shared.ready):
+                return None
+        # A rollout that the end of the run cut short was queued after that end.
+        return None if self.shared.over else sorted(slots, key=lambda slot: self.shared.header(slot).number)
+
+    def _choose(self, left: int) -> int | None:
+        """Return one of the `left` slots that the next update still needs, or None."""
+        return self._get()
+
+    def _awaited(self, left: int) -> int:
+        """Return the rank that the learner waits for, for one of the `left` slots."""
+        return EVERYBODY
+
+    def _update(self, slots: list[int]) -> Iterator[list[int]]:
+        yield slots
 
 
 class UpdateLocked(Unlocked):
@@ -174,10 +208,121 @@ class UpdateLocked(Unlocked):
                 held.enter_context(self._own)
             yield
 
-    def _update(self, slot: int) -> Iterator[int]:
+    def _update(self, slots: list[int]) -> Iterator[list[int]]:
         with self._turnstile, self._locked(self._all):
-            yield slot
+            yield slots
         self.counts.synchronizations += 1
+
+
+class BoundedLag(Unlocked):
+    """Collectors play while the learner trains, with a policy at most S = max_lag updates older than the one that an
+    update trains.
+
+    Each update trains on as many rollouts as there are collectors. There are permits for the rollouts of 1 + S updates,
+    and for those of one more after each update (the rule of AReaL, Fu et al. 2025), so S = 0 is the synchronous method.
+    The order, one subclass each, decides which rollouts go into the next update.
+    """
+
+    def _may_begin(self) -> bool:
+        return self._wait("newer policy", LEARNER, self.shared.permits)
+
+    def _next(self, size: int) -> list[int] | None:
+        self.counts.synchronizations += self.queue.depth < size
+        return super()._next(size)
+
+    def _lag(self, slot: int) -> int:
+        return self.counts.version - self.shared.header(slot).first_version
+
+
+class StrictFifo(BoundedLag):
+    """Rollout k of every collector goes into update k, so each collector waits for the slowest one."""
+
+    def __init__(self, shared: SharedState, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
+        super().__init__(shared, config, locks, record, place)
+        self._number = place - config.collectors
+
+    def begin(self) -> int | None:
+        if not self._wait("newer policy", LEARNER, self.shared.go[self.place]):
+            return None
+        self._number += self.config.collectors
+        return self.queue.take_free(self.place, self._number)
+
+    def _permit(self, updates: int) -> None:
+        for bell in self.shared.go:
+            bell.release(updates)
+
+    def _choose(self, left: int) -> int | None:
+        due = self._due(left)
+        return self._get(lambda slot: self.shared.header(slot).number == due)
+
+    def _awaited(self, left: int) -> int:
+        return LEARNER + 1 + self._due(left) % self.config.collectors
+
+    def _due(self, left: int) -> int:
+        return self.counts.rollouts + self.config.collectors - left
+
+
+class Windowed(BoundedLag):
+    """Take rollouts as they are completed, unless an older one could then not be trained on in time.
+
+    Of the rollouts that are played or queued, in the order of their numbers and from 0, number k can wait for at most
+    k / N updates of N rollouts, where the update that takes rollouts now counts as far as it needs more of them.
+    """
+
+    def _choose(self, left: int) -> int | None:
+        return self._get(lambda slot: self._leaves_time(slot, left - 1))
+
+    def _leaves_time(self, chosen: int, left: int) -> bool:
+        size, most = self.config.collectors, self.config.max_lag
+        others = [slot for slot in self.queue.slots(PLAYED, QUEUED) if slot != chosen]
+        return most is None or all(
+            self._lag(slot) + (place + size - left) // size <= most for place, slot in enumerate(others)
+        )
+
+    def _awaited(self, left: int) -> int:
+        played = self.queue.slots(PLAYED)
+        return LEARNER + 1 + self.shared.header(played[0]).collector if self.queue.depth and played else EVERYBODY
+
+
+class DropOldest(BoundedLag):
+    """Collectors never wait. Rollouts that are too old when an update needs some are dropped; so is the oldest one when
+    the queue is full.
+    """
+
+    _collected = 0
+    """Env steps collected before the current update."""
+
+    def _may_begin(self) -> bool:
+        return not self.shared.over
+
+    def _permit(self, updates: int) -> None:
+        pass
+
+    def finish(self, slot: int, length: int) -> None:
+        super().finish(slot, length)
+        self._drop(lambda oldest: self.queue.depth > self.config.bound)
+
+    def _choose(self, left: int) -> int | None:
+        self._drop(self._is_too_old)
+        return self._get(lambda slot: not self._is_too_old(slot))
+
+    def _is_too_old(self, slot: int) -> bool:
+        return self.config.max_lag is not None and self._lag(slot) > self.config.max_lag
+
+    def _drop(self, is_dropped: Callable[[int], bool]) -> None:
+        """Drop the queued rollouts of which that is so, the oldest first."""
+        while (slot := self.queue.get(is_dropped)) is not None:
+            header = self.shared.header(slot)
+            peer = LEARNER + 1 + header.collector
+            self.record.note("queue", "drop", peer=peer, number=header.number, value=self._lag(slot))
+            self.queue.drop(slot)
+
+    def _update(self, slots: list[int]) -> Iterator[list[int]]:
+        yield slots
+        self._collected = self.counts.steps_collected
+
+    def progress(self) -> float:
+        return self._collected / self.config.total_steps
 
 
 class ReaderWriter(Mode):
@@ -194,7 +339,7 @@ class ReaderWriter(Mode):
         self._collected = 0
         """Env steps collected before the current round."""
 
-    def begin(self) -> bool:
+    def _may_begin(self) -> bool:
         going = self._wait("next round", LEARNER, self.shared.go[self.place])
         self._round += 1  # its own count: the first collector may close a round before the last one begins
         self._mine = False
@@ -219,7 +364,7 @@ class ReaderWriter(Mode):
             self.queue.discard(slot, length * self.config.envs_per_collector)
         self.shared.parked.release()
 
-    def updates(self) -> Iterator[int]:
+    def updates(self) -> Iterator[list[int]]:
         while self.progress() < 1:
             for bell in self.shared.go:
                 bell.release()
@@ -227,8 +372,8 @@ class ReaderWriter(Mode):
                 return
             slot = self._get()
             assert slot is not None
-            yield slot
-            self.queue.free_slot(slot)
+            yield [slot]
+            self.queue.free(slot)
             self.counts.synchronizations += 1
             self._collected = self.counts.steps_collected
         self.shared.stop()
@@ -237,66 +382,88 @@ class ReaderWriter(Mode):
         return self._collected / self.config.total_steps
 
 
-MODES: dict[str, type[Mode]] = {
+_MODES: dict[str, type[Mode]] = {
     "bounded_queue": BoundedQueue,
     "update_locked": UpdateLocked,
     "reader_writer": ReaderWriter,
     "unlocked": Unlocked,
 }
+_ORDERS: dict[str, type[Mode]] = {"strict_fifo": StrictFifo, "windowed": Windowed, "drop_oldest": DropOldest}
 
 
-# ---- The queue between collectors and learner: a locked count over a ring in shared memory -------------------------
+def mode_of(config: DppoConfig) -> type[Mode]:
+    """Return the class of a config's mode; of bounded_lag, that of its order."""
+    return _ORDERS[config.lag_order] if config.mode == "bounded_lag" else _MODES[config.mode]
+
+
+# ---- The queue between collectors and learner: slots in shared memory, under one lock ------------------------------
 
 
 class RolloutQueue:
-    """Filled slots in first-in, first-out order, and free slots, under one lock."""
+    """The slots of rollouts, each free, played, queued or taken. Rollouts are numbered as they begin, unless the caller
+    does it, and queued in the order of their numbers.
+    """
 
     def __init__(self, shared: SharedState, locks: Locks) -> None:
         self._shared = shared
         self._counts = shared.counts
-        self._order = shared.order.numpy()
-        self._free = shared.free.numpy()
+        headers = shared.headers.numpy()
+        self._states, self._numbers = headers[:, 0], headers[:, 1]
         self._lock = locks("queue")
 
     @property
     def depth(self) -> int:
-        """Number of filled slots."""
+        """Number of queued slots."""
         return self._counts.queue_depth
 
-    def take_free(self) -> int:
-        """Return a slot to fill; raises IndexError if none is free."""
-        with self._lock:
-            if self._counts.free_slots == 0:
-                raise IndexError("no slot is free: more slots requested than permits released")
-            self._counts.free_slots -= 1
-            return int(self._free[self._counts.free_slots])
+    def slots(self, *states: int) -> list[int]:
+        """Return the slots in these states, by number."""
+        found = np.flatnonzero(np.isin(self._states, states))
+        ordered: list[int] = found[np.argsort(self._numbers[found])].tolist()
+        return ordered
 
-    def free_slot(self, slot: int) -> None:
-        """Free a slot."""
+    def take_free(self, collector: int, number: int | None = None) -> int:
+        """Return a slot for a collector to fill; raises IndexError if none is free."""
         with self._lock:
-            self._free[self._counts.free_slots] = slot
-            self._counts.free_slots += 1
+            slot = next(iter(np.flatnonzero(self._states == FREE).tolist()), None)
+            if slot is None:
+                raise IndexError("no slot is free: more slots requested than permits released")
+            header = self._shared.header(slot)
+            header.state, header.collector, header.first_version = PLAYED, collector, self._counts.version
+            header.number = self._counts.begun if number is None else number
+            self._counts.begun += 1
+            return slot
 
     def put(self, slot: int, steps: int) -> int:
-        """Add a filled slot of `steps` env steps; return the depth."""
+        """Queue a filled slot of `steps` env steps; return the depth."""
         with self._lock:
-            self._order[(self._counts.queue_head + self._counts.queue_depth) % len(self._order)] = slot
+            self._states[slot] = QUEUED
             self._counts.queue_depth += 1
             self._counts.steps_collected += steps
             return self._counts.queue_depth
 
-    def get(self) -> int | None:
-        """Return the oldest filled slot, or None."""
+    def get(self, may: Callable[[int], bool] = lambda slot: True) -> int | None:
+        """Take the first queued slot that `may` be taken, or None."""
         with self._lock:
-            if self._counts.queue_depth == 0:
-                return None
-            slot = int(self._order[self._counts.queue_head])
-            self._counts.queue_head = (self._counts.queue_head + 1) % len(self._order)
-            self._counts.queue_depth -= 1
+            slot = next(filter(may, self.slots(QUEUED)), None)
+            if slot is not None:
+                self._states[slot] = TAKEN
+                self._counts.queue_depth -= 1
             return slot
 
-    def discard(self, slot: int, steps: int) -> None:
-        """Free a slot without training on it; count its env steps as collected."""
+    def free(self, slot: int) -> None:
+        """Free a slot."""
         with self._lock:
+            self._states[slot] = FREE
+
+    def drop(self, slot: int) -> None:
+        """Free a slot that was taken to be dropped, and count it."""
+        with self._lock:
+            self._states[slot] = FREE
+            self._counts.dropped_rollouts += 1
+
+    def discard(self, slot: int, steps: int) -> None:
+        """Free a slot that was never queued; count its env steps as collected."""
+        with self._lock:
+            self._states[slot] = FREE
             self._counts.steps_collected += steps
-        self.free_slot(slot)

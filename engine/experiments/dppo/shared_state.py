@@ -6,7 +6,7 @@ Every count changes under one lock; semaphores have no owner, so a killed rank l
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,8 @@ from engine.runtime.rank.rank import Semaphore
 Lock = AbstractContextManager[Any]
 Locks = Callable[[str], Lock]
 """Returns the run's lock of a name."""
+FREE, PLAYED, QUEUED, TAKEN = range(4)
+"""States of a slot: unused, being filled, waiting for the learner, being trained on."""
 LOOK_S = 0.2
 """Seconds between checks for the end of the run while waiting for a semaphore."""
 
@@ -35,9 +37,9 @@ class Counts(ctypes.Structure):
     """Published updates."""
     stopped: int
     """1 when the run is over."""
-    queue_head: int
     queue_depth: int
-    free_slots: int
+    begun: int
+    """Rollouts begun."""
     steps_collected: int
     """Env steps of whole and of cut batches, like the next one: trained on, queued or discarded."""
     steps_used: int
@@ -48,6 +50,8 @@ class Counts(ctypes.Structure):
     """Rollouts trained on."""
     mixed_rollouts: int
     """Rollouts played with two policy versions."""
+    dropped_rollouts: int
+    """Rollouts dropped because they were too old or too many (order drop_oldest)."""
     round: int
     """Mode reader_writer: the current round, and its env steps."""
     round_steps: int
@@ -55,7 +59,7 @@ class Counts(ctypes.Structure):
 
     @classmethod
     def over(cls, memory: Tensor) -> "Counts":
-        """Return the counts in `memory`, int64 [12]."""
+        """Return the counts in `memory`, int64 [13]."""
         counts = cls.from_buffer(memory.numpy().data)
         counts._memory = memory
         return counts
@@ -63,18 +67,26 @@ class Counts(ctypes.Structure):
     def __reduce__(self) -> tuple[Any, ...]:
         return Counts.over, (self._memory,)
 
-    def metrics(self, live: bool) -> dict[str, float]:
-        """Return the metrics of the run so far; `live` adds the percentage of mixed rollouts."""
+    def metrics(self, config: DppoConfig) -> dict[str, float]:
+        """Return the metrics of the run so far, those of its mode among them."""
         found = {
             "perf/steps_used": 100 * self.steps_used / max(1, self.steps_collected),
             "perf/synchronizations": 1000 * self.synchronizations / max(1, self.steps_collected),
         }
-        return found | ({"perf/mixed_rollouts": 100 * self.mixed_rollouts / max(1, self.rollouts)} if live else {})
+        if config.mode == "unlocked":
+            found["perf/mixed_rollouts"] = 100 * self.mixed_rollouts / max(1, self.rollouts)
+        if config.mode == "bounded_lag" and config.lag_order == "drop_oldest":
+            found["perf/rollouts_dropped"] = float(self.dropped_rollouts)
+        return found
 
 
 class RolloutHeader(ctypes.Structure):
     """The header of a slot, one int64 each."""
 
+    state: int
+    """FREE, PLAYED, QUEUED or TAKEN."""
+    number: int
+    """The rollout's sequence number."""
     collector: int
     first_version: int
     """The policy's version at the rollout's first step."""
@@ -106,6 +118,15 @@ class Rollout:
         """Yield the same memory as arrays, in the order of the fields."""
         return (getattr(self, name).numpy() for name in Rollout.__dataclass_fields__)
 
+    @classmethod
+    def together(cls, several: Iterable["Rollout"]) -> "Rollout":
+        """Return rollouts of equal length side by side; a single one is not copied."""
+        first, *others = several
+        if not others:
+            return first
+        parts = [first, *others]
+        return cls(*(torch.cat([getattr(each, name) for each in parts], 1) for name in cls.__dataclass_fields__))
+
 
 @dataclass(frozen=True)
 class SharedState:
@@ -114,11 +135,8 @@ class SharedState:
     weights: Tensor
     """[2, P + N]: P parameters and N normalizer values; the published copy is version % 2."""
     counts: Counts
-    order: Tensor
-    """The queue's ring of filled slots."""
-    free: Tensor
     headers: Tensor
-    """int64 [slots, 4]; read by `header`."""
+    """int64 [slots, 6]; read by `header`."""
     stepping: Tensor
     """int64 [collectors]: start time (monotonic, ns) of a collector's current environment step, 0 for none."""
     slots: Rollout
@@ -132,15 +150,14 @@ class SharedState:
     ended: Semaphore
     """Released when a collector has ended."""
     go: tuple[Semaphore, ...]
-    """Each release lets one collector begin a round (mode reader_writer)."""
+    """Each release lets one collector begin a rollout (mode reader_writer, and order strict_fifo)."""
     live: bool
     """Whether there is only one copy of the weights, which changes while collectors play (mode unlocked)."""
 
     @classmethod
     def create(cls, config: DppoConfig, kind: Kind) -> "SharedState":
         """Return a state with all slots free."""
-        count = max(config.bound, config.collectors) if config.mode != "bounded_queue" else config.bound
-        shape = (count, config.batch_steps, config.envs_per_collector)
+        shape = (config.slots, config.batch_steps, config.envs_per_collector)
 
         whole = torch.int64
         slots = Rollout(
@@ -153,12 +170,10 @@ class SharedState:
             rewards=shared_zeros(*shape),
             ends=shared_zeros(*shape, dtype=torch.bool),
         )
-        shared = cls(
+        return cls(
             weights=shared_zeros(2, size_of(config, kind)),
             counts=Counts.over(shared_zeros(len(Counts._fields_), dtype=whole)),
-            order=shared_zeros(count, dtype=whole),
-            free=shared_zeros(count, dtype=whole),
-            headers=shared_zeros(count, len(RolloutHeader._fields_), dtype=whole),
+            headers=shared_zeros(config.slots, len(RolloutHeader._fields_), dtype=whole),
             stepping=shared_zeros(config.collectors, dtype=whole),
             slots=slots,
             permits=Semaphore(),
@@ -168,9 +183,6 @@ class SharedState:
             go=tuple(Semaphore() for _ in range(config.collectors)),
             live=config.mode == "unlocked",
         )
-        shared.free.copy_(torch.arange(count))
-        shared.counts.free_slots = count
-        return shared
 
     def header(self, slot: int) -> RolloutHeader:
         """Return one slot's header: a view of shared memory."""

@@ -33,7 +33,7 @@ from tests.rank_logs import rounds_of
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes
-MODES = ("bounded_queue", "update_locked", "reader_writer", "unlocked")
+MODES = ("bounded_queue", "update_locked", "reader_writer", "unlocked", "bounded_lag")
 
 
 # ---- what is shared ------------------------------------------------------------------------------------------------
@@ -51,15 +51,15 @@ def test_weights_are_taken_whole_while_another_process_publishes(tmp_path: Path)
 def test_the_queue_is_first_in_first_out_and_counts_what_it_holds(tmp_path: Path) -> None:
     board = board_of(config_of(max_queue_size=3))
     queue = RolloutQueue(board, lambda name: FileLock(tmp_path, name, MemoryRecorder()))
-    slots = [queue.take_free() for _ in range(3)]
+    slots = [queue.take_free(0) for _ in range(3)]
     assert sorted(slots) == [0, 1, 2]
     with pytest.raises(IndexError, match="no slot is free"):
-        queue.take_free()
+        queue.take_free(0)
     assert [queue.put(slot, 32) for slot in slots] == [1, 2, 3]
     assert board.counts.steps_collected == 96
     assert [queue.get(), queue.get()] == slots[:2] and queue.depth == 1
-    queue.free_slot(slots[0])
-    assert queue.put(queue.take_free(), 32) == 2
+    queue.free(slots[0])
+    assert queue.put(queue.take_free(0), 32) == 2
     assert [queue.get(), queue.get(), queue.get()] == [slots[2], slots[0], None]
 
 
@@ -87,7 +87,7 @@ def test_a_run_collects_its_steps_learns_and_ends(tmp_path: Path, mode: str, col
     board = board_of(config)
     ranks.run(functions.run_rank, config, board)
     counts, rounds = board.counts, rounds_of(tmp_path)
-    assert rounds["learner"] == [f"update {number}" for number in range(1, counts.rollouts + 1)]
+    assert rounds["learner"] == [f"update {number}" for number in range(1, counts.version + 1)]
     assert all("rollout 1" in lines for role, lines in rounds.items() if role.startswith("collector"))
     assert counts.steps_collected >= 2000
     assert 0 < counts.steps_used <= counts.steps_collected
@@ -95,7 +95,7 @@ def test_a_run_collects_its_steps_learns_and_ends(tmp_path: Path, mode: str, col
     assert len(sink.values("test/episodic_return", 0)) == 1
     for name in ("train/policy_loss", "train/value_loss", "train/entropy", "train/kl", "perf/policy_age"):
         values = sink.values(name, 1)
-        assert len(values) == counts.rollouts and np.isfinite(values).all()
+        assert len(values) == counts.version and np.isfinite(values).all()
     players = [1] if collectors_as == "threads" else [2, 3, 4]
     rewards = [reward for rank in players for reward in sink.values("charts/episodic_return", rank)]
     assert all(8 <= reward <= 500 for reward in rewards)
@@ -131,13 +131,13 @@ def train_after(monkeypatch: pytest.MonkeyPatch, board: SharedState, holds: Call
     """Let the learner take no batch before `holds`."""
     get = Mode._get
 
-    def late(mode: Mode) -> int | None:
+    def late(mode: Mode, *may: Any) -> int | None:
         try:
             wait_until(holds, "the learner may take a batch")
         except BaseException:
             board.stop()  # else the other ranks would wait for the learner
             raise
-        return get(mode)
+        return get(mode, *may)
 
     monkeypatch.setattr(Mode, "_get", late)
 
