@@ -1,6 +1,7 @@
 """Staleness over a sweep or selected runs: its mean against N - 1, its distribution, and its effect on accuracy."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -11,6 +12,7 @@ from app.ui import components
 from app.ui.html import as_text, nowrap, number, run_link, table
 from app.ui.time_difference import EXPLAINED, with_interval
 from engine.analysis.run_values import field_in_words
+from engine.analysis.scaling.scaling_data import by_values
 from engine.analysis.scaling.staleness import (
     HISTOGRAM,
     SIZES,
@@ -26,7 +28,7 @@ from engine.analysis.scaling.staleness import (
 )
 from engine.analysis.scaling.targets import choices
 from engine.analysis.statistics.groups import Counts, mean, percentile, together
-from engine.analysis.statistics.intervals import LIMIT
+from engine.analysis.statistics.intervals import LIMIT, mean_interval
 from engine.metrics import metric
 from engine.registry import experiments, known_experiment
 from engine.store import Reader
@@ -34,6 +36,8 @@ from engine.store.records import RunRow
 from engine.transfer.tables import Table
 
 MOST_COLUMNS, MOST_ROWS = 16, 200
+POLICY_AGE = "policy_age"
+"""The histogram of the ages of the policies whose data was trained on."""
 Lines = dict[str, list[Stale]]
 
 
@@ -52,6 +56,9 @@ def staleness(
     result = _result(names) if counts and names else ""
     told = [name for name in fields if name not in SIZES]
     found = stale_runs(finished, counts, result, told)
+    if not found and (ages := reader.studies.histograms_of([run.id for run in finished], POLICY_AGE)):
+        _policy_ages(finished, ages, names, key)
+        return
     if not found:
         st.write(
             "These runs did not record staleness. It is recorded where a gradient can be older than the weights it "
@@ -81,7 +88,7 @@ def records_staleness(names: Iterable[str], runs: Sequence[RunRow], reader: Read
     """Return whether runs, of experiments of these names, have recorded staleness or may still do."""
     if any(known.stale_gradients for name in set(names) if (known := known_experiment(name))):
         return True
-    return bool(reader.studies.histograms_of([run.id for run in runs], HISTOGRAM))
+    return any(reader.studies.histograms_of([run.id for run in runs], name) for name in (HISTOGRAM, POLICY_AGE))
 
 
 def _who_records_it() -> str:
@@ -255,6 +262,47 @@ def _runs_table(lines: Lines, counts: Mapping[int, Mapping[str, Counts]], result
 
 def _headed(name: str) -> str:
     return metric(name).heading
+
+
+# ---- Ages of policies: one column per value of max_lag -------------------------------------------------------------
+
+
+def _policy_ages(
+    runs: Sequence[RunRow], ages: Mapping[int, Mapping[str, Counts]], names: Sequence[str], key: str
+) -> None:
+    """Show how old the policies were whose batches were trained on, and the result, by the bound of their age or the
+    mode.
+    """
+    name = _result(names) if names else ""
+    aged = [run for run in runs if run.id in ages]
+    bounded = [run for run in aged if run.config.get("mode") == "bounded_lag"]
+    groups = by_values(["max_lag"], bounded) | by_values(["mode"], [run for run in aged if run not in bounded])
+    counts = {title: together(count for run in own for count in ages[run.id].values()) for title, own in groups.items()}
+    shown = dict(list(counts.items())[:MOST_COLUMNS])
+    st.markdown("**Age of policies**")
+    components.figure(
+        f"staleness-ages-{key}",
+        spread(shown, "batches", "age"),
+        alt="Share of batches by the age of their policy and max_lag",
+        height=HEIGHT_PX,
+    )
+    headers = ["Setting", "Runs", "Batches", "Mean age (updates)", "p99", "Max", *([_headed(name)] if name else [])]
+    rows: list[list[str]] = []
+    plain: list[tuple[Any, ...]] = []
+    for title, own in groups.items():
+        age = mean_interval([mean(together(ages[run.id].values())) for run in own]).within(0.0)
+        results = [run.last[name] for run in own if name in run.last]
+        result = mean_interval(results).within(*metric(name).bounds) if results else None
+        total, p99, highest = sum(counts[title].values()), percentile(counts[title], 99), max(counts[title])
+        shown_result = [with_interval(result, metric(name).unit)] if name else []
+        rows.append(
+            [nowrap(title), str(len(own)), f"{total:,}", with_interval(age), f"{p99:,}", f"{highest:,}", *shown_result]
+        )
+        of_result = intervals(result) if name else ()
+        plain.append((title, len(own), total, *intervals(age), p99, highest, *of_result))
+    st.html(table(headers, rows, caption="Age of policies by max lag"))
+    columns = ("setting", "runs", "batches", *named("mean_age"), "p99", "highest", *(named(name) if name else ()))
+    page_capture.table("Age of policies by max lag", Table.of(columns, plain))
 
 
 # ---- Staleness tables as plain values, for files and reports -------------------------------------------------------

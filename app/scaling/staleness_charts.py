@@ -70,8 +70,10 @@ def against_expected(sizes: Mapping[str, Sequence[StalenessPoint]], runs: Mappin
     return figure, [*colours, GREY]
 
 
-def spread(columns: Mapping[str, Counts]) -> go.Figure:
-    """Return the share of gradients by staleness (y) and size (x), whose counts are given by its title."""
+def spread(columns: Mapping[str, Counts], things: str = "gradients", age: str = "staleness") -> go.Figure:
+    """Return the share of gradients, or of other things, by staleness (y) and size (x), whose counts are given by its
+    title.
+    """
     top = min(MOST_ROWS, max(percentile(counts, 99) for counts in columns.values()))
     last = f"{top} or more" if any(max(counts) > top for counts in columns.values()) else str(top)
     figure = go.Figure()
@@ -82,10 +84,10 @@ def spread(columns: Mapping[str, Counts]) -> go.Figure:
         xgap=2,
         ygap=1,
         zmin=0,
-        colorbar={"title": {"text": "% of gradients", "side": "right"}, "thickness": 10, "outlinewidth": 0, "xpad": 6},
-        hovertemplate="%{z:.3g} % of gradients have staleness %{y}<extra>%{x}</extra>",
+        colorbar={"title": {"text": f"% of {things}", "side": "right"}, "thickness": 10, "outlinewidth": 0, "xpad": 6},
+        hovertemplate=f"%{{z:.3g}} % of {things} have {age} %{{y}}<extra>%{{x}}</extra>",
     )
-    yaxis = {"title": {"text": "Staleness (updates)"}, "type": "category", "nticks": 13}
+    yaxis = {"title": {"text": f"{age.capitalize()} (updates)"}, "type": "category", "nticks": 13}
     figure.update_layout(height=HEIGHT_PX, xaxis={"type": "category"}, yaxis=yaxis, hovermode="closest")
     return figure
 

@@ -429,6 +429,29 @@ def test_one_seed_one_size_and_runs_without_staleness_say_so(home: Home) -> None
     assert "These runs did not record staleness." in all_words(opened("scaling", {"runs": "1", "view": "Staleness"}))
 
 
+def test_ages_of_policies_are_shown_by_their_bound_or_the_mode(home: Home) -> None:
+    settings = dict(experiment("dppo").preset("lag").settings)
+    sweep_id = launch_sweep(home, SweepLaunch(Launch("dppo", settings, "Ada"), {"max_lag": [2, None]}, seeds=1))
+    queued = launch_sweep(home, SweepLaunch(Launch("dppo", {}, "Ada"), {"mode": ["bounded_queue"]}, seeds=1))
+    with Reader.open(home) as reader:
+        runs = [*reader.sweeps.runs(sweep_id), *reader.sweeps.runs(queued)]
+    with Store.open(home) as store:
+        for run, ages in zip(runs, ({1: 6, 2: 2}, {3: 2, 5: 2}, {0: 1, 7: 1}), strict=True):
+            store.claims.claim(run.id, worker(), [])
+            store.worker.begin(run.id, worker(), {"host": "lab"})
+            store.worker.add_ranks(run.id, [RankRow(1, "learner", None, "cpu", "running", 9, now(), None)])
+            store.worker.mark_running(run.id, 1.0)
+            tests = RankBatch(1, [Point("test/episodic_return", 100, 480.0 + run.id, 9.0, 1.0)])
+            counts = {("policy_age", age): count for age, count in ages.items()}
+            store.worker.write(run.id, [tests, RankBatch(1, histograms=counts)])
+            store.claims.end(run.id, "finished", "It finished.", execution_time_s=10.0)
+    shown = all_words(opened("sweep", {"sweep": str(sweep_id), "view": "Staleness"}))
+    assert "max lag 2</span></td><td>1</td><td>8</td><td>1.25</td><td>2</td><td>2</td><td>481" in shown, shown[-900:]
+    assert "max lag none</span></td><td>1</td><td>4</td><td>4</td><td>5</td><td>5</td><td>482" in shown
+    mixed = all_words(opened("scaling", {"runs": "1-3", "view": "Staleness"}))
+    assert "bounded_queue</span></td><td>1</td><td>2</td><td>3.5</td><td>7</td><td>7</td><td>483" in mixed
+
+
 def run(number: int, trainers: int, counts: dict[int, int], result: float) -> Stale:
     return Stale(number, (), trainers, trainers - 1.0, counts, result)
 
