@@ -1,10 +1,12 @@
 """Complete runs of several variants in turn (A B A B): the engine beside the published code, methods beside each other.
 
 A run counts from its claim to its end, start-up included, on a warm runner; its seed is the number of the round.
-Run: python -m bench.variants hogwild sync_sgd server reinforce observers stragglers dppo pipeline gpu [--rounds 5]
+Run: python -m bench.variants hogwild sync_sgd server reinforce observers stragglers dppo lag lag_pendulum
+pipeline gpu [--rounds 5]
 """
 
 import argparse
+import math
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -159,6 +161,36 @@ def dppo() -> Comparison:
     return Comparison(sides, ratios, {rate: used_steps_per_second} | more)
 
 
+def seconds_to_reward(home: Home, run: Run) -> float:
+    """Return the seconds until an evaluation reached CartPole's 475; infinite if none did."""
+    with Reader.open(home) as reader:
+        (tests,) = reader.curves.series(run.id, ["test/episodic_return"])
+    return next((time for time, value in zip(tests.times_s, tests.values, strict=True) if value >= 475), math.inf)
+
+
+def lag() -> Comparison:
+    """CartPole with slowed collectors until it is solved."""
+    sides = {f"lag_{lag}": Side("dppo", "lag", {"max_lag": lag, "render_every_s": 0}) for lag in (0, 1)}
+    time = "seconds_to_reward"
+    measures = {time: seconds_to_reward, "policy_age": last("perf/policy_age")}
+    return Comparison(sides, ((time, "lag_1", "lag_0"), ("execution_time_s", "lag_1", "lag_0")), measures)
+
+
+def lag_pendulum() -> Comparison:
+    """Pendulum as fast as the collectors can: the reward of data of each age, with and without a correction."""
+    settings = {"mode": "bounded_lag", "minibatches": 32, "total_steps": 300_000, "render_every_s": 0}
+    settings |= {"evaluate_every_s": 0}
+    lags: dict[str, int | None] = {"lag_0": 0, "lag_4": 4, "unbounded": None}
+    sides = {
+        f"{name}_{correction}": Side("dppo", "tuned", settings | {"max_lag": lag, "lag_correction": correction})
+        for name, lag in lags.items()
+        for correction in ("none", "clipped", "vtrace")
+        if lag != 0 or correction == "clipped"
+    }
+    measures = {"reward": last("test/episodic_return"), "policy_age": last("perf/policy_age")}
+    return Comparison(sides, (), measures)
+
+
 def pipeline() -> Comparison:
     """3 batches of 64 images of 128 pixels (120 published), cut in one place for all."""
     settings = ONE_THREAD | {"batch_size": 64, "batches": 3, "cut": "9"}
@@ -191,7 +223,11 @@ def gpu() -> Comparison:
 
 
 COMPARISONS = {
-    each.__name__: each for each in (hogwild, sync_sgd, server, reinforce, observers, stragglers, dppo, pipeline, gpu)
+    each.__name__: each
+    for each in (
+        *(hogwild, sync_sgd, server, reinforce, observers, stragglers),
+        *(dppo, lag, lag_pendulum, pipeline, gpu),
+    )
 }
 
 
