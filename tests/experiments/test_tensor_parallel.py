@@ -18,7 +18,7 @@ from engine.runtime.transport import allreduce
 from tests.doubles import LocalRanks, MemorySink, process_ranks
 
 pytestmark = pytest.mark.ranks
-COMMON: dict[str, Any] = {"batch_size": 4, "steps": 3, "seed": 5, "learning_rate": 0.1, "momentum": 0.9}
+COMMON: dict[str, Any] = {"batch_size": 2, "steps": 3, "seed": 5, "learning_rate": 0.1, "momentum": 0.9}
 MODELS = {"gpt": "stdlib", "vit": "synthetic"}
 BLOCKS, WIDTH = 2, 64
 Trained = tuple[list[float], float, dict[str, MemoryRecorder]]
@@ -28,7 +28,7 @@ Trained = tuple[list[float], float, dict[str, MemoryRecorder]]
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use few samples."""
     for name in MODELS.values():
-        monkeypatch.setitem(DATA_SETS, name, replace(DATA_SETS[name], train=12, test=4))
+        monkeypatch.setitem(DATA_SETS, name, replace(DATA_SETS[name], train=6, test=2))
 
 
 @pytest.fixture
@@ -70,10 +70,21 @@ def one_process(model: str) -> tuple[list[float], float]:
     return ranks.recorders["trainer1"].values("train/loss"), ranks.recorders["trainer1"].values("test/loss")[-1]
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_ranks_together_are_one_process(small: None, threaded: None, model: str) -> None:
+LONG = pytest.mark.long  # the text alone takes 4 s of processor time; the vision transformer has the same blocks
+
+
+@pytest.mark.parametrize(
+    ("model", "ways"),
+    [
+        pytest.param("gpt", ((2, False), (2, True), (4, True)), marks=LONG),
+        ("vit", ((2, False), (2, True), (4, True))),
+    ],
+)
+def test_ranks_together_are_one_process(
+    small: None, threaded: None, model: str, ways: tuple[tuple[int, bool], ...]
+) -> None:
     losses, tested = one_process(model)
-    for ranks, sequence_parallel in ((2, False), (2, True), (4, True)):
+    for ranks, sequence_parallel in ways:
         ours, last, recorders = train(
             ranks=ranks, model=model, dataset=MODELS[model], sequence_parallel=sequence_parallel
         )
@@ -123,7 +134,7 @@ def test_a_model_that_cannot_be_divided_is_refused(changes: dict[str, Any], sent
 
 def test_a_loss_that_is_no_number_ends_the_run_with_its_cure(small: None, threaded: None) -> None:
     with pytest.raises(RunFailed, match=r"The loss became (nan|inf) at step \d.*Lower learning_rate \(10\.0\)"):
-        train(learning_rate=10.0, momentum=0.99, steps=40)
+        train(model="vit", dataset="synthetic", learning_rate=10.0, momentum=0.99, steps=40)
 
 
 @pytest.mark.long  # two processes load torch; in threads the same method is tested above
@@ -135,4 +146,4 @@ def test_two_processes_are_one(small: None, tmp_path: Path) -> None:
     losses, tested = one_process("gpt")
     assert sink.values("train/loss", 0) == pytest.approx(losses, rel=1e-4)
     assert sink.values("test/loss", 0) == pytest.approx([tested], rel=1e-4)
-    assert sink.progress == (12 * 128, 12 * 128, "tokens")
+    assert sink.progress == (6 * 128, 6 * 128, "tokens")
