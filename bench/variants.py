@@ -2,7 +2,7 @@
 
 A run counts from its claim to its end, start-up included, on a warm runner; its seed is the number of the round.
 Run: python -m bench.variants hogwild sync_sgd server reinforce observers stragglers dppo lag lag_pendulum
-pipeline gpu [--rounds 5]
+pipeline schedules gpu [--rounds 5]
 """
 
 import argparse
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.measuring import alternate, finish, last_values, ratio, save, served_home, whole_run_s
-from engine.analysis.pipeline import batches, measure
+from engine.analysis.pipeline import Measures, batches, measure
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.home import Home
 from engine.registry import experiment
@@ -71,12 +71,15 @@ def used_steps_per_second(home: Home, run: Run) -> float:
 
 def share_of_what_durations_allow(home: Home, run: Run) -> float:
     """Return the least time that a pipeline's own durations allow as a share of its time; mean of its later batches."""
+    return statistics.mean(each.least_s / each.window_s for each in _batches(home, run)[1:])
+
+
+def _batches(home: Home, run: Run) -> list[Measures]:
     with Reader.open(home) as reader:
         spans = [span for _, span in reader.details.spans(run.id)]
     config = experiment("pipeline").config.check(run.config)
     assert isinstance(config, PipelineConfig)
-    found = [measure(each) for each in batches(spans, config.layout) if each.complete]
-    return statistics.mean(each.least_s / each.window_s for each in found[1:])
+    return [measure(each) for each in batches(spans, config.layout) if each.complete]
 
 
 def hogwild() -> Comparison:
@@ -210,6 +213,19 @@ def pipeline() -> Comparison:
     return Comparison(sides, tuple(("per_second", *pair) for pair in pairs), measures)
 
 
+def bubble_percent(home: Home, run: Run) -> float:
+    """Return the bubble of a pipeline's last batch, from its Gantt chart."""
+    return 100 * _batches(home, run)[-1].bubble
+
+
+def schedules() -> Comparison:
+    """A GPT in four stages and 8 splits; stages sleep 200 ms per forward, so that two cores are enough for four."""
+    modes = ("gpipe", "1f1b", "interleaved", "zb_h1")
+    sides = {mode: Side("pipeline", "gpt", {"mode": mode, "batches": 3, "sleep_ms": 200}, 3 * 16) for mode in modes}
+    ratios = (("bubble_percent", "zb_h1", "1f1b"), ("per_second", "zb_h1", "1f1b"))
+    return Comparison(sides, ratios, {"bubble_percent": bubble_percent})
+
+
 def gpu() -> Comparison:
     """Needs an NVIDIA GPU, which all ranks share."""
     settings = {"threads_per_rank": 1, "dataset": "mnist", "epochs": 1, "batch_size": 64, "evaluate_every": 0}
@@ -226,7 +242,7 @@ COMPARISONS = {
     each.__name__: each
     for each in (
         *(hogwild, sync_sgd, server, reinforce, observers, stragglers),
-        *(dppo, lag, lag_pendulum, pipeline, gpu),
+        *(dppo, lag, lag_pendulum, pipeline, schedules, gpu),
     )
 }
 
