@@ -209,10 +209,28 @@ METRICS = {
         ),
         Metric("perf/peak_memory", "Peak memory", "MB", "min", "Peak memory of a stage's process.", live=False),
         Metric("perf/memory_parameters", "Memory: parameters", "MB", "min", smooth=False).says(
-            "Memory of a rank's parameters."
+            "A rank's parameters; of fsdp with blocks that are gathered, at each moment of a measured step."
         ),
         Metric("perf/layer_exchanged", "Data sent per layer and step", "MB", "min", live=False).says(
             "Bytes that each rank sends for one block in the forward and backward of one step, as over a ring."
+        ),
+        Metric("perf/memory_gradients", "Memory: gradients", "MB", "min", smooth=False).says(
+            "Gradients of whole blocks until they are reduced, and a trainer's parts, at moments of a measured step."
+        ),
+        Metric("perf/memory_optimizer", "Memory: optimizer state", "MB", "min", smooth=False).says(
+            "The optimizer's state of a trainer at each moment of a measured step."
+        ),
+        Metric("perf/memory_activations", "Memory: activations", "MB", "min", smooth=False).says(
+            "Tensors that autograd keeps for the backward, at moments of a measured step."
+        ),
+        Metric("perf/memory_buffers", "Memory: buffers", "MB", "min", smooth=False).says(
+            "Buffers of collective operations at each moment of a measured step."
+        ),
+        Metric("perf/memory_state", "Peak memory of the state", "MB", "min", smooth=False).says(
+            "Peak of a trainer's parameters, gradients and optimizer state together in a measured step."
+        ),
+        Metric("perf/sent_per_step", "Data sent per step", "MB", "min", smooth=False).says(
+            "Bytes that a trainer sends in a step's collective operations over a ring, without tests."
         ),
         Metric("perf/overwritten_updates", "Overwritten updates", "%", "min").says(
             "Estimate: percentage of 1,000 sampled weights that, right after a trainer's write, differ from their "

@@ -23,6 +23,7 @@ EXPERIMENTS = (
     "parameter_server",
     "async_sgd",
     "sync_sgd",
+    "fsdp",
     "hogwild",
     "batched_reinforce",
     "dppo",

@@ -10,7 +10,7 @@ import pytest
 from engine import plugin
 from engine.home import ROOT
 
-PROVES_IT = ("reference", "tensor_parallel")
+PROVES_IT = ("reference", "tensor_parallel", "fsdp")
 """Experiments of ours that import nothing else of the engine."""
 SIGNATURES = Path(__file__).with_name("plugin_api_1.json")
 """The parameters of each name of version 1: name, kind, and whether it may be left out. `python -m tests.test_plugin`

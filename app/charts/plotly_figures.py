@@ -20,6 +20,7 @@ faster to create.
 FROM_ZERO = ("s", "ms", "samples/s", "env steps/s", "MB")
 """Units of ratio quantities, whose axis starts at 0."""
 BAR_PX, FRAME_PX = 26, 84
+MEMORY_PX = 300
 LONGEST_TITLE = 60
 MOST_SAMPLES = 600
 """Maximum number of samples per machine curve; longer curves are decimated."""
@@ -146,6 +147,34 @@ def phase_colours(names: Sequence[str]) -> list[int]:
 def phases_height(ranks: int) -> int:
     """Return the figure height for a number of bars, in pixels."""
     return FRAME_PX + BAR_PX * max(2, ranks) + 20
+
+
+def memory(times_s: Sequence[float], sizes: Mapping[str, Sequence[float]]) -> PlainFigure:
+    """Return a rank's memory over the moments of a step as stacked areas, by kind in MB; times count from the step's
+    start.
+    """
+    areas = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": list(times_s),
+            "y": list(each),
+            "name": kind,
+            "stackgroup": "memory",
+            "line": {"shape": "hv", "width": 1},
+            "hovertemplate": "%{y:.3~r} {y unit}<extra>%{fullData.name}</extra>",
+        }
+        for kind, each in sizes.items()
+    ]
+    layout = {
+        "height": MEMORY_PX,
+        "hovermode": "x unified",
+        "showlegend": True,
+        "meta": {"units": {"x": "s", "y": "MB"}},
+        "xaxis": {"title": {"text": "Time since the step's start"}},
+        "yaxis": {"title": {"text": "Memory"}, "rangemode": "tozero"},
+    }
+    return {"data": areas, "layout": layout}
 
 
 def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> PlainFigure:

@@ -11,6 +11,7 @@ import streamlit as st
 from app.links.compare import names_text, read_names
 from app.run import live_update, log_tail, summary_html
 from app.run.histograms import histograms
+from app.run.memory_section import memory
 from app.run.overview import lineage, overview
 from app.run.own_command import about_command
 from app.run.pipeline_section import pipeline
@@ -241,6 +242,7 @@ SECTIONS = {
     "Ranks": ranks,
     "Timeline": timeline,
     "Pipeline": pipeline,
+    "Memory": memory,
     "Histograms": histograms,
     "Episode": episode,
     "Log": log,
@@ -259,6 +261,7 @@ def tabs(run: Run, reader: Reader, picture: bool) -> list[str]:
     own = known.sections if known else ()
     there = {
         "Pipeline": lambda: "Pipeline" in own and reader.details.has_spans(run.id),
+        "Memory": lambda: "Memory" in own,
         "Histograms": lambda: reader.details.has_histograms(run.id),
         "Episode": lambda: picture,
         "Ranks": lambda: bool(known or run.active or reader.details.ranks(run.id)),

@@ -68,6 +68,7 @@ WORDS = {
     "experiments/async_sgd": "why stale staleness old gradients",
     "experiments/parameter_server": "why a batch of gradients",
     "experiments/sync_sgd": "why wait average all-reduce",
+    "experiments/fsdp": "why zero sharding memory per rank deepspeed ddp all-gather reduce-scatter",
     "experiments/batched_reinforce": "why a batch of observations per call",
     "experiments/dppo": "why a bounded queue ppo",
     "experiments/pipeline": "why micro-batches splits bubble",

@@ -270,6 +270,11 @@ _PAGE = (
     "BY id LIMIT ?"
 )
 
+_LATEST = (
+    "SELECT id, step, time_s, passes, coalesce(value, nonfinite) FROM points WHERE metric_id = ? ORDER BY id DESC "
+    "LIMIT ?"
+)
+
 
 @dataclass(frozen=True)
 class Recording:
@@ -304,7 +309,14 @@ class PointReader:
 
     def page(self, recording_id: int, *, after: int = 0, limit: int = 10_000) -> list[PointRow]:
         """Return up to `limit` points of a recording after the point `after`; none at its end."""
+        return self._rows(_PAGE, [recording_id, after, limit])
+
+    def latest(self, recording_id: int, limit: int) -> list[PointRow]:
+        """Return up to `limit` of the newest points of a recording, the oldest of them first."""
+        return self._rows(_LATEST, [recording_id, limit])[::-1]
+
+    def _rows(self, sql: str, values: Sequence[int]) -> list[PointRow]:
         return [
             PointRow(id, step, time_s, passes, float(value))
-            for id, step, time_s, passes, value in self.db.rows(_PAGE, [recording_id, after, limit])
+            for id, step, time_s, passes, value in self.db.rows(sql, values)
         ]
