@@ -156,10 +156,10 @@ def _dppo(run: _Recorded) -> str:
             )
         case "bounded_lag":
             most = run.settings.get("max_lag")
+            limit = "the queue alone limits" if most is None else f"max_lag = {most} limits"
             reason = (
-                "Why a bounded lag: collectors play while the learner trains, "
-                + ("and only the queue limits" if most is None else f"and at most {most} updates are")
-                + " the age of a policy whose data is used"
+                f"Why a bounded lag: collectors play while the learner trains, and {limit} the updates by which a "
+                "policy is old when its data is used"
             )
         case "update_locked":
             reason = "Why a lock around updates: no collector reads a policy that is half updated, and data may be old"
@@ -194,6 +194,30 @@ def _reference(run: _Recorded) -> str:
     return f"Why one process: nothing waits and nothing is exchanged, so it is the baseline of every speed-up{here}."
 
 
+def _fsdp(run: _Recorded) -> str:
+    state, moved = run.mean("perf/memory_state"), run.share("trainer", "communicate", "wait")
+    held = f"here at most {number(state)} MB per trainer" if state is not None else "not recorded here"
+    cost = f", and communication and waiting took {moved} of the time" if moved else ""
+    stage = run.settings.get("stage")
+    if stage == "ddp":
+        return f"Why all of it: each trainer holds all of the state, so only gradients travel; {held}{cost}."
+    what = "gradients and optimizer state" if stage == "sharded" else "parameters, gradients and optimizer state"
+    return (
+        f"Why shards: each of {run.count('trainers')} trainers holds a part of {what}, and gathers parameters when it "
+        f"needs them; {held}{cost}."
+    )
+
+
+def _tensor_parallel(run: _Recorded) -> str:
+    sent, moved = run.mean("perf/layer_exchanged"), run.share("rank", "communicate", "wait")
+    here = f"here {number(sent)} MB per layer and step" if sent is not None else "not recorded here"
+    cost = f", and communication and waiting took {moved} of the time" if moved else ""
+    return (
+        f"Why inside a layer: each of {run.count('ranks')} ranks holds a part of every layer, and sums or gathers "
+        f"what the parts make four times per layer and step; {here}{cost}."
+    )
+
+
 _WHY: Mapping[str, Callable[[_Recorded], str]] = {
     "hogwild": _hogwild,
     "parameter_server": _parameter_server,
@@ -203,6 +227,8 @@ _WHY: Mapping[str, Callable[[_Recorded], str]] = {
     "dppo": _dppo,
     "pipeline": _pipeline,
     "reference": _reference,
+    "fsdp": _fsdp,
+    "tensor_parallel": _tensor_parallel,
 }
 
 

@@ -11,7 +11,7 @@ values: least = Smallest deviation relative to He; signal = Signal after the las
 rule: least >= 0.9
 broken: Each layer's weight deviation must be at least 0.9 of He initialization; got {least:.2f}. Initialize every shard
     like the unsplit network.
-guard: tests/experiments/pipeline/test_pipeline_parts.py::test_layers_one_after_another_are_the_net
+guard: tests/experiments/pipeline/test_pipeline_parts.py::test_a_net_is_torchvisions_bit_for_bit_as_a_list_of_layers
 """
 
 import math

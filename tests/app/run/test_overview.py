@@ -234,6 +234,7 @@ def test_percentages_have_two_decimals_unless_these_would_hide_them() -> None:
 
 
 NUMBERS = {"perf/overwritten_updates": 1.5, "perf/staleness": 2.25, "perf/policy_age": 1.75, "perf/bubble_share": 31.0}
+NUMBERS |= {"perf/memory_state": 40.0, "perf/layer_exchanged": 1.5}
 PARTS = {"ps": {"wait": 1.0}, **{kind: {"compute": 3.0, "wait": 1.0} for kind in ("trainer", "observer", "collector")}}
 REASONS = [
     ("hogwild", {}, "Why no lock:", "others wrote 1.5 % of the sampled weights"),
@@ -242,7 +243,7 @@ REASONS = [
     ("hogwild", {"overwrites_every": 0}, "Why no lock:", "overwrites_every is 0"),
     ("parameter_server", {"trainers": 4}, "Why a batch of 4:", "trainers waited 25 %"),
     ("parameter_server", {"trainers": 4, "batch_update_size": 3}, "Why a batch of 3:", "mean staleness 2.2 updates"),
-    ("async_sgd", {"trainers": 4}, "Why stale:", "at most 3 (in updates); here it is 2.2"),
+    ("async_sgd", {"trainers": 4}, "Why stale:", "ends before another; here it is 2.2"),
     ("sync_sgd", {"sync": "weights"}, "Why wait: all trainers average their weights", "exchange took 25 %"),
     (
         "sync_sgd",
@@ -267,6 +268,11 @@ REASONS = [
         "= 20 % of the time; here it is 31 %, the mean of all batches.",
     ),
     ("reference", {}, "Why one process:", "baseline of every speed-up"),
+    ("fsdp", {"stage": "ddp"}, "Why all of it:", "at most 40 MB per trainer, and communication and waiting took 25 %"),
+    ("fsdp", {"stage": "full", "trainers": 2}, "Why shards: each of 2", "holds a part of parameters, gradients and"),
+    ("fsdp", {"stage": "sharded", "trainers": 2}, "Why shards: each of 2", "holds a part of gradients and optimizer"),
+    ("tensor_parallel", {"ranks": 4}, "Why inside a layer: each of 4", "1.5 MB per layer and step"),
+    ("dppo", {"mode": "bounded_lag", "max_lag": 1}, "Why a bounded lag:", "max_lag = 1 limits the updates"),
 ]
 
 
