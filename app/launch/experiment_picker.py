@@ -242,12 +242,13 @@ def ready_sweeps() -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("Ready-made sweeps", width="content")
+        is_lesson = bool(st.session_state.get(_LESSON))
         for one in experiments():
             for ready in one.ready_sweeps:
                 st.button(
                     ready.question,
                     key=f"ready.{one.name}.{ready.question}",
-                    help=as_text(f"{one.title}: {_grid_in_words(ready)}"),
+                    help=as_text(f"{one.title}: {_grid_in_words(ready, at_lesson_size=is_lesson)}"),
                     on_click=_start_ready,
                     args=(one.name, ready),
                 )
@@ -260,18 +261,24 @@ def ready_sweeps() -> None:
         )
     name, chosen = st.session_state.get(_READY, ("", None))
     if chosen and name == st.session_state[_CHOSEN].experiment:
-        st.caption(as_text(f"{chosen.question.rstrip('?')}: {_grid_in_words(chosen)}."))
+        shown = _grid_in_words(chosen, at_lesson_size=bool(st.session_state.get(_LESSON)))
+        st.caption(as_text(f"{chosen.question.rstrip('?')}: {shown}."))
 
 
-def _grid_in_words(ready: ReadySweep) -> str:
-    """Return what a ready-made sweep varies, and about how long it takes on two cores, also at lesson size."""
+def _grid_in_words(ready: ReadySweep, *, at_lesson_size: bool) -> str:
+    """Return what a ready-made sweep varies, its number of runs, and about how long they take on two cores."""
     over = [f"{name.replace('_', ' ')} {values}" for name, values in ready.over.items()]
     cells = prod(len(values.split(",")) for values in ready.over.values())
-    runs = 1 + FEWEST_TIMED * cells if ready.is_timed else ready.seeds * cells
-    size = f"for timing, from {runs} runs on" if ready.is_timed else f"{ready.seeds} seeds, {runs} runs"
-    whole, lesson = (_rounded(ready.run_s * count) for count in (runs, cells)) if ready.run_s else ("", "")
-    takes = f"; about {whole} on two cores, {lesson} at lesson size ({cells} runs)" if whole else ""
-    return f"{' x '.join(over)}, {size}{takes}"
+    if at_lesson_size:
+        runs, size = cells, f"{cells} runs, one of each value"
+    elif ready.is_timed:
+        runs = 1 + FEWEST_TIMED * cells
+        size = f"at least {runs} runs, one at a time"
+    else:
+        runs = ready.seeds * cells
+        size = f"{runs} runs, {ready.seeds} seeds of each value"
+    takes = f": about {_rounded(ready.run_s * runs)} on two cores" if ready.run_s else ""
+    return f"{' x '.join(over)}; {size}{takes}"
 
 
 def _rounded(time_s: float) -> str:

@@ -100,7 +100,7 @@ def _parameter_server(run: _Recorded) -> str:
 
 def _async_sgd(run: _Recorded) -> str:
     others, stale = run.count("trainers") - 1, run.mean("perf/staleness")
-    here = f"here it is {number(stale, 2)}" if stale is not None else "here it is not recorded"
+    here = f"here it is {number(stale, 4)}" if stale is not None else "here it is not recorded"
     return (
         "Why stale: the server applies each gradient as it arrives, so no trainer waits, and others update in "
         f"between. Of {others + 1} equally fast trainers the mean staleness is at most {others} (in updates), "

@@ -218,7 +218,7 @@ def _captions(
     elif any(len(group.values) > 1 for group in groups):
         said.append(what_is_drawn(groups, by_median=is_by_median(sweep, name)))
     if basis:
-        said.append(f"{metric(name).heading}: {basis}.")
+        said.append(f"{metric(name).heading}: {basis.rstrip('.')}.")
     return said + of_lines + ([lacking] if lacking else [])
 
 

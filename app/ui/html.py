@@ -273,15 +273,19 @@ TERMS = {
     "gradient": "The direction in which the loss grows fastest, computed from one mini-batch. An optimizer moves the "
     "weights against it.",
     "learner": "The process that updates the policy with the data of all collectors.",
+    "lesson size": "One run of each value of a ready-made sweep, for an answer within minutes; how much results vary "
+    "stays unknown.",
     "loss": "The quantity that training minimizes. It measures how far the model's outputs are from the targets.",
     "micro-batch": "A part of a mini-batch that moves through a pipeline on its own, so that stages can work at the "
     "same time.",
     "mini-batch": "The samples that one gradient is computed from.",
     "observer": "A process that runs an environment and requests every action from the agent.",
     "oversubscribe": "To start a run on cores that other runs hold. The timings of all these runs become unreliable.",
+    "p99": "The 99th percentile: 99 % of the values are at most this large.",
     "parameter server": "A process that stores the weights. Trainers send it gradients and receive new weights.",
     "pass": "One pass over the training set, also called an epoch. Passes count the work of all trainers together.",
     "policy": "The function that chooses actions, here a neural network.",
+    "policy age": "The number of updates that a policy lacks when the data that it collected is trained on.",
     "preset": "A named set of settings: published as in the source, tuned for this program, quick for a first try.",
     "rank": "One process of a run. Each rank has a number and a role, such as trainer or server.",
     "runner": "The background process that starts queued runs when enough cores and GPUs are free.",

@@ -112,7 +112,7 @@ def splits(**times: float | None) -> Callable[[Mapping[str, Any]], Recorded | No
         (dict.fromkeys(("of_1", "of_2", "of_4", "of_8"), 10.0), "No sweet spot: no clear difference between 1 split "),
         (
             {"of_1": 20.0, "of_2": 12.0, "of_4": None, "of_8": None},
-            "; more than 2 splits were not tried. Without a complete run yet: 4 splits, 8 splits.",
+            "idle for 50 % of the time instead of 33 % (bubbles). Without a complete run yet: 4 splits, 8 splits.",
         ),
         (
             {"of_1": 20.0, "of_2": None, "of_4": None, "of_8": None},

@@ -132,7 +132,9 @@ def test_the_contest_has_equal_total_work_and_any_ready_made_sweep_a_lesson_size
     assert page.session_state["sweep.purpose.batched_reinforce"] == "Learning"
     assert page.number_input(key="sweep.seeds.batched_reinforce").value == 1
     assert "unequal" not in said(page).lower()
-    assert "from 25 runs on; about 6 min on two cores, 60 s at lesson size (4 runs)" in said(page)
+    assert "; 4 runs, one of each value: about 60 s on two cores." in said(page)
+    page.toggle(key="launch.lesson").set_value(False).run()
+    assert "; at least 25 runs, one at a time: about 6 min on two cores." in said(page)
 
 
 def test_the_lesson_size_applies_to_the_sweep_in_the_form_and_back(home: Home) -> None:

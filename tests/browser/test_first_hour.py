@@ -75,7 +75,7 @@ def test_who_learns_gets_a_result_a_reason_a_clone_and_a_ready_made_sweep(consol
     page.goto(f"{console.address}/launch")
     page.get_by_text("Lesson size", exact=True).click()
     press(page, "Find the sweet spot of splits")
-    expect(page.get_by_text("at lesson size (4 runs)").first).to_be_visible()
+    expect(page.get_by_text("4 runs, one of each value: about").first).to_be_visible()
     expect(page.get_by_text("4 runs: splits 1, 2, 4, 8")).to_be_visible()
 
 

@@ -75,7 +75,8 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
     counted = [run for run in every if is_complete(run) and (with_disturbed or not run.disturbed or not ready.is_timed)]
     wanted, groups = (by_values(sweep.fields, some) for some in (every, counted))
     lacking, goes_on = [name for name in wanted if name not in groups], sweep.active or bool(missing(sweep, runs))
-    undisturbed = " undisturbed" if ready.is_timed and any(run.disturbed for run in every) else ""
+    left_out = sum(is_complete(run) for run in every) - len(counted)
+    undisturbed = " undisturbed" if left_out else ""
     try:
         if len(groups) < 2:
             has = "has" if len(groups) == 1 else "have"
@@ -87,7 +88,8 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
         left = sum(run.status not in ENDED for run in runs) + len(missing(sweep, runs))
         if goes_on and why.needs <= left:
             more = f"{why.needs} more run{' has' if why.needs == 1 else 's of different values have'}"
-            return f"No answer yet: at least {more} to end."
+            beside = f" {left_out} disturbed ones are left out: include them to see an answer now." if left_out else ""
+            return f"No answer yet: at least {more} to end{' undisturbed' if left_out else ''}.{beside}"
         none = f'No answer to "{ready.question}": {why}.'
         if ready.is_timed and not (sweep.timing or sweep.exclusive):
             none = f"{none} {reached_most(by_values(sweep.fields, every))}".rstrip()
@@ -135,7 +137,8 @@ def _sweet_spot(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader:
             slow = found[place]
             why = _because(fast, slow, bubbles=bubbles)
             said += f"; {_are(slow.name)} slower ({time_text(slow.time_s)}) {why}"
-    if level[-1] == len(found) - 1:
+    highest = max(run.config[field] for run in runs)
+    if level[-1] == len(found) - 1 and highest >= max(sweep.grid.get(field) or (highest,)):  # no higher one is to come
         said += f"; more than {found[-1].name} were not tried"
     return f"{said}."
 
