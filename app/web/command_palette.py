@@ -24,7 +24,7 @@ from engine.registry import experiments
 from engine.store import Reader
 from engine.store.records import RunRow
 
-LONGEST, MOST_RUNS, MOST_HELP, MOST_OTHERS, MOST_LOOKED_AT = 100, 8, 8, 6, 1_000
+LONGEST, MOST_RUNS, MOST_HELP, MOST_OTHERS, MOST_LOOKED_AT = 100, 8, 12, 6, 1_000
 RECENT = 5
 LINKED = {"sweep": "Sweeps", "docs": "Documentation", "docs?page=tour": "Tour"}
 """What the navigation does not show: titles by address."""

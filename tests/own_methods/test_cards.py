@@ -15,7 +15,15 @@ from engine.experiment import Experiment
 from engine.home import Home
 from engine.launch import launch
 from engine.own_methods import cards, folders, template
-from engine.registry import definition, experiment, experiments, is_registered, known_experiment, own_experiments
+from engine.registry import (
+    EXPERIMENTS,
+    definition,
+    experiment,
+    experiments,
+    is_registered,
+    known_experiment,
+    own_experiments,
+)
 from engine.store import Launch, Store
 from tests.waiting import PATIENCE_S
 
@@ -165,7 +173,7 @@ def test_a_sick_one_is_one_sentence_with_its_line_and_the_others_work(sample: Ca
     for name, (text, _) in SICK.items():
         sample("gossip", name, config=text)
     began = time.monotonic()
-    assert [each.name for each in experiments()][-1] == "pipeline", "nobody waits for a child"
+    assert [each.name for each in experiments()][-1] == EXPERIMENTS[-1], "nobody waits for a child"
     sample("gossip")
     cards._offers.clear()
     assert why("sick").endswith("config.py, line 3: NameError: name 'experiment' is not defined.")

@@ -222,9 +222,9 @@ def test_a_command_starts_and_is_tried_again_only_while_its_owner_may_run_comman
         store.people.forbid("ada", "run commands", by="boss")
         assert not store.claims.claim(queued, worker(), [])
         refused = store.read.runs.one(queued)
-        assert refused.status == "failed" and refused.cause.startswith("It was not started: ada")
+        assert refused.status == "failed" and refused.cause.startswith("It was not started: Only admins, and members")
         assert next(iter(store.read.audit.entries(command="run commands"))).targets == (queued,)
         assert store.claims.lose(second, "Gone.", resumes=False) is None
-        assert "It is not tried again: ada" in store.read.runs.one(second).cause
+        assert "It is not tried again: Only admins, and members" in store.read.runs.one(second).cause
         entry = next(iter(store.read.audit.entries(command="run commands")))
         assert (entry.who, entry.targets, entry.detail) == ("ada", (second,), "automatic retry") and entry.refused

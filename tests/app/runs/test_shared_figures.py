@@ -127,7 +127,7 @@ def test_every_place_shows_the_same_execution_time(home: Home, reader: Reader, m
 
 def test_a_throughput_is_offered_once_and_has_no_statistic() -> None:
     rates = [name for name in METRICS if METRICS[name].is_rate]
-    assert rates == [rate_of("samples"), rate_of("env steps")]
+    assert rates == [rate_of("samples"), rate_of("env steps"), rate_of("tokens")]
     for name in rates:
         assert [each for each in choices(rates, ()) if each.startswith(name)] == [f"{name}.last"]
         column = read_column(f"{name}.mean", Names.usual())
@@ -152,6 +152,7 @@ def test_all_totals_so_far_are_known() -> None:
         "exchanged",
         "gradients_dropped",
         "mixed_rollouts",
+        "rollouts_dropped",
         "steps_used",
         "synchronizations",
     }

@@ -170,7 +170,7 @@ def test_what_an_admin_types_offers_the_page_before_its_documentation(home: Home
 
 def test_guide_leads_to_the_guide_of_each_experiment_and_partial_matches_follow_whole_ones(home: Home) -> None:
     guides = {f"/docs?page=experiments/{one.name}" for one in experiments()}
-    assert guides == set(items("guide")["Help"].values())
+    assert guides == set([*items("guide")["Help"].values()][: len(guides)]), "they come first"
     assert list(items("hogwild guide")["Help"].values()) == ["/docs?page=experiments/hogwild"]
     assert list(items("run 1")) == ["Help"], "a number is of runs, whose search comes first"
     assert items("hogwild nonsense")["Experiments"] == {"Launch Hogwild!": "/launch?experiment=hogwild"}
