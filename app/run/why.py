@@ -196,7 +196,7 @@ def _reference(run: _Recorded) -> str:
 
 def _fsdp(run: _Recorded) -> str:
     state, moved = run.mean("perf/memory_state"), run.share("trainer", "communicate", "wait")
-    held = f"here at most {number(state)} MB per trainer" if state is not None else "not recorded here"
+    held = f"here {number(state)} MB per trainer at the peak of a step" if state is not None else "not recorded here"
     cost = f", and communication and waiting took {moved} of the time" if moved else ""
     stage = run.settings.get("stage")
     if stage == "ddp":

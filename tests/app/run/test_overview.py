@@ -268,7 +268,12 @@ REASONS = [
         "= 20 % of the time; here it is 31 %, the mean of all batches.",
     ),
     ("reference", {}, "Why one process:", "baseline of every speed-up"),
-    ("fsdp", {"stage": "ddp"}, "Why all of it:", "at most 40 MB per trainer, and communication and waiting took 25 %"),
+    (
+        "fsdp",
+        {"stage": "ddp"},
+        "Why all of it:",
+        "40 MB per trainer at the peak of a step, and communication and waiting took 25 %",
+    ),
     ("fsdp", {"stage": "full", "trainers": 2}, "Why shards: each of 2", "holds a part of parameters, gradients and"),
     ("fsdp", {"stage": "sharded", "trainers": 2}, "Why shards: each of 2", "holds a part of gradients and optimizer"),
     ("tensor_parallel", {"ranks": 4}, "Why inside a layer: each of 4", "1.5 MB per layer and step"),
