@@ -36,7 +36,7 @@ LIMITS = {"Owner": 14, "Settings that differ": 24}
 """Lower limits of some columns in characters, by heading."""
 EDGE_PX = 14
 """Space to the right of the last column (static/runs/table.css)."""
-TICK_PX, NAME_PX, STATE_PX, SPARK_PX = 36, (180, 320), (110, 210), 94
+TICK_PX, NAME_PX, STATE_PX, SPARK_PX = 36, (180, 300), (110, 210), 94
 MOST_STATES_PX = 300
 """The widest column of statuses: those of a sweep are whole, only a note beside them is cut."""
 TALLEST = "max(20rem, calc(100vh - 21rem))"

@@ -30,6 +30,7 @@ def test_a_keyboard_alone_chooses_an_experiment_and_launches_a_run(lab: Lab, pag
     page.goto(f"{lab.address}{LAUNCH}")
     page.get_by_role("radio", name="Hogwild!").focus()
     page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
     expect(page.get_by_role("heading", name="Synchronous parallel SGD")).to_be_visible()
     settle(page)
     tab_to(page, "Launch")
