@@ -9,7 +9,7 @@ import pytest
 from engine.analysis.scaling.answers import answer, question
 from engine.config_values import read_values
 from engine.experiment import ReadySweep
-from engine.home import Home
+from engine.home import ROOT, Home
 from engine.recorder import Point
 from engine.registry import experiment, experiments
 from engine.store import Launch, RankBatch, RankRow, Reader, Store, SweepLaunch
@@ -274,3 +274,8 @@ def test_other_sweeps_have_no_question(home: Home) -> None:
     with Reader.open(home) as reader:
         assert question(reader.sweeps.one(sweep_id)) is None
         assert answer(reader.sweeps.one(sweep_id), [], reader) == ""
+
+
+def test_each_ready_made_sweep_is_explained() -> None:
+    explained = (ROOT / "docs" / "sweeps.md").read_text()
+    assert all(f"| {question} |" in explained for _, question in READY)
