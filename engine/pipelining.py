@@ -24,8 +24,6 @@ class Layout:
     splits: int
     chunks: int = 1
     """Parts of the net in each stage."""
-    is_v: bool = False
-    """Whether the second part of each stage is placed in reverse, so that the first stage also has the last part."""
 
     @property
     def parts(self) -> int:
@@ -33,18 +31,13 @@ class Layout:
         return self.stages * self.chunks
 
     def part(self, stage: int, chunk: int) -> int:
-        """Return the part of the net (from 0) that is a stage's chunk."""
-        return chunk * self.stages + (self.stages - 1 - stage if self.is_v and chunk % 2 else stage)
+        """Return the part of the net (from 0) that is a stage's chunk; spans name both by it."""
+        return chunk * self.stages + stage
 
     def place(self, part: int) -> tuple[int, int]:
         """Return the stage of a part of the net, and which of its chunks it is."""
         chunk, place = divmod(part, self.stages)
-        return self.stages - 1 - place if self.is_v and chunk % 2 else place, chunk
-
-
-def span_stage(stage: int, chunk: int, stages: int) -> int:
-    """Return the number by which a span names a stage and its chunk; `divmod` by `stages` returns both."""
-    return chunk * stages + stage
+        return place, chunk
 
 
 # ---- The operations of a stage, in order ---------------------------------------------------------------------------

@@ -156,11 +156,8 @@ def _dppo(run: _Recorded) -> str:
             )
         case "bounded_lag":
             most = run.settings.get("max_lag")
-            limit = "the queue alone limits" if most is None else f"max_lag = {most} limits"
-            reason = (
-                f"Why a bounded lag: collectors play while the learner trains, and {limit} the updates by which a "
-                "policy is old when its data is used"
-            )
+            old = "of any age" if most is None else f"at most {most} update{'' if most == 1 else 's'} old"
+            reason = f"Why a bounded lag: collectors play while the learner trains, with a policy {old}"
         case "update_locked":
             reason = "Why a lock around updates: no collector reads a policy that is half updated, and data may be old"
         case "reader_writer":

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import counted
-from engine.pipelining import Action, Layout, Took, What, bubble, makespan, play, span_stage
+from engine.pipelining import Action, Layout, Took, What, bubble, makespan, play
 from engine.recorder import Span
 
 # ---- Analysis of a pipeline's recorded spans: batches, busy times, idle share and its causes -----------------------
@@ -204,7 +204,7 @@ def unhindered(batch: BatchSpans) -> BatchSpans:
     spans = [
         Span(
             each.action.what,
-            span_stage(each.stage, each.action.chunk, batch.stages),
+            batch.layout.part(each.stage, each.action.chunk),
             first + each.action.micro_batch,
             start + round(each.start * 1e9),
             start + round(each.end * 1e9),

@@ -4,7 +4,7 @@ them.
 
 import random
 
-from engine.pipelining import Action, Layout, Played, Schedule, orders, play, span_stage
+from engine.pipelining import Action, Layout, Played, Schedule, orders, play
 from engine.recorder import Span
 
 START_NS = 7_000_000_000_000
@@ -85,7 +85,7 @@ def _moves(layout: Layout, stage: int, action: Action) -> list[tuple[str, int]]:
 def _parts(each: Played, layout: Layout, copy_ms: float, start_ms: float, first: int) -> list[Span]:
     """Return the work of an action and the copies round it."""
     number, start, end = first + each.action.micro_batch, start_ms + each.start, start_ms + each.end
-    own, spans = span_stage(each.stage, each.action.chunk, layout.stages), []
+    own, spans = layout.part(each.stage, each.action.chunk), []
     for name, other in _moves(layout, each.stage, each.action):
         at = start if name == "receive" else end - copy_ms
         spans.append(Span(name, own, number, _ns(at), _ns(at + copy_ms), 3 * MB, f"stage{other + 1}"))

@@ -9,10 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
-import numpy as np
-
 from engine.experiments.dppo.config import DppoConfig
-from engine.experiments.dppo.shared_state import FREE, PLAYED, QUEUED, TAKEN, Lock, Locks, SharedState
+from engine.experiments.dppo.shared_state import PLAYED, QUEUED, Lock, Locks, RolloutQueue, SharedState
 from engine.recorder import Recorder
 from engine.runtime.rank.rank import Semaphore
 from engine.trace.layout import EVERYBODY
@@ -394,76 +392,3 @@ _ORDERS: dict[str, type[Mode]] = {"strict_fifo": StrictFifo, "windowed": Windowe
 def mode_of(config: DppoConfig) -> type[Mode]:
     """Return the class of a config's mode; of bounded_lag, that of its order."""
     return _ORDERS[config.lag_order] if config.mode == "bounded_lag" else _MODES[config.mode]
-
-
-# ---- The queue between collectors and learner: slots in shared memory, under one lock ------------------------------
-
-
-class RolloutQueue:
-    """The slots of rollouts, each free, played, queued or taken. Rollouts are numbered as they begin, unless the caller
-    does it, and queued in the order of their numbers.
-    """
-
-    def __init__(self, shared: SharedState, locks: Locks) -> None:
-        self._shared = shared
-        self._counts = shared.counts
-        headers = shared.headers.numpy()
-        self._states, self._numbers = headers[:, 0], headers[:, 1]
-        self._lock = locks("queue")
-
-    @property
-    def depth(self) -> int:
-        """Number of queued slots."""
-        return self._counts.queue_depth
-
-    def slots(self, *states: int) -> list[int]:
-        """Return the slots in these states, by number."""
-        found = np.flatnonzero(np.isin(self._states, states))
-        ordered: list[int] = found[np.argsort(self._numbers[found])].tolist()
-        return ordered
-
-    def take_free(self, collector: int, number: int | None = None) -> int:
-        """Return a slot for a collector to fill; raises IndexError if none is free."""
-        with self._lock:
-            slot = next(iter(np.flatnonzero(self._states == FREE).tolist()), None)
-            if slot is None:
-                raise IndexError("no slot is free: more slots requested than permits released")
-            header = self._shared.header(slot)
-            header.state, header.collector, header.first_version = PLAYED, collector, self._counts.version
-            header.number = self._counts.begun if number is None else number
-            self._counts.begun += 1
-            return slot
-
-    def put(self, slot: int, steps: int) -> int:
-        """Queue a filled slot of `steps` env steps; return the depth."""
-        with self._lock:
-            self._states[slot] = QUEUED
-            self._counts.queue_depth += 1
-            self._counts.steps_collected += steps
-            return self._counts.queue_depth
-
-    def get(self, may: Callable[[int], bool] = lambda slot: True) -> int | None:
-        """Take the first queued slot that `may` be taken, or None."""
-        with self._lock:
-            slot = next(filter(may, self.slots(QUEUED)), None)
-            if slot is not None:
-                self._states[slot] = TAKEN
-                self._counts.queue_depth -= 1
-            return slot
-
-    def free(self, slot: int) -> None:
-        """Free a slot."""
-        with self._lock:
-            self._states[slot] = FREE
-
-    def drop(self, slot: int) -> None:
-        """Free a slot that was taken to be dropped, and count it."""
-        with self._lock:
-            self._states[slot] = FREE
-            self._counts.dropped_rollouts += 1
-
-    def discard(self, slot: int, steps: int) -> None:
-        """Free a slot that was never queued; count its env steps as collected."""
-        with self._lock:
-            self._states[slot] = FREE
-            self._counts.steps_collected += steps

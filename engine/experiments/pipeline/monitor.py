@@ -22,7 +22,6 @@ from engine.errors import EngineError, RunFailed
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.partition import Stage
-from engine.pipelining import span_stage
 from engine.recorder import Recorder
 from engine.runtime.worker.ranks import Rank
 
@@ -193,7 +192,7 @@ class StageClock:
         """Record a forward, a backward, one of its halves, or an update."""
         self.first()
         with self.record.phase("update" if name == "update" else "compute", name, **self._place(micro_batch)) as done:
-            done.value = span_stage(self.stage, chunk, self.config.stages)
+            done.value = self.config.layout.part(self.stage, chunk)
             began = time.perf_counter()
             yield
             finish(self.device)
@@ -207,7 +206,7 @@ class StageClock:
         if name == "send":
             self.record.exchanged(size)
         with self.record.phase("communicate", name, peer=peer, **self._place(micro_batch)) as done:
-            done.bytes, done.value = size, span_stage(self.stage, chunk, self.config.stages)
+            done.bytes, done.value = size, self.config.layout.part(self.stage, chunk)
             yield
 
     @contextmanager

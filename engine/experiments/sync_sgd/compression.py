@@ -10,6 +10,7 @@ next (Seide et al. 2014; Karimireddy et al. 2019).
 So the sum of all that was sent is the sum of all gradients, but for the last errors.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import accumulate
 from math import ceil, prod
@@ -40,7 +41,7 @@ class Ring(Protocol):
         """Return the vectors of all trainers in their order."""
 
 
-class Compressor:
+class Compressor(ABC):
     """One trainer's side of a compressed mean of gradients [P]."""
 
     def __init__(self, size: int, kept: int = 0) -> None:
@@ -59,11 +60,11 @@ class Compressor:
             self.error.copy_(lost)
         return float(lost.norm() / length) if length else 0.0
 
+    @abstractmethod
     def exchange(self, whole: Tensor, mean: Tensor, ring: Ring) -> Tensor:
         """Send `whole` in its compressed form, write the mean over all trainers into `mean`, and return what the others
         read from this trainer's.
         """
-        raise NotImplementedError
 
 
 class Bfloat16(Compressor):

@@ -277,7 +277,7 @@ REASONS = [
     ("fsdp", {"stage": "full", "trainers": 2}, "Why shards: each of 2", "holds a part of parameters, gradients and"),
     ("fsdp", {"stage": "sharded", "trainers": 2}, "Why shards: each of 2", "holds a part of gradients and optimizer"),
     ("tensor_parallel", {"ranks": 4}, "Why inside a layer: each of 4", "1.5 MB per layer and step"),
-    ("dppo", {"mode": "bounded_lag", "max_lag": 1}, "Why a bounded lag:", "max_lag = 1 limits the updates"),
+    ("dppo", {"mode": "bounded_lag", "max_lag": 1}, "with a policy at most 1 update old", "1.8 updates old"),
 ]
 
 

@@ -16,9 +16,9 @@ import torch
 from engine.data.nets import FlatAdam
 from engine.errors import RankFailed
 from engine.experiments.dppo.method import _Learner
-from engine.experiments.dppo.modes import Mode, RolloutQueue
+from engine.experiments.dppo.modes import Mode
 from engine.experiments.dppo.policy import PublishedPolicy
-from engine.experiments.dppo.shared_state import Rollout, SharedState
+from engine.experiments.dppo.shared_state import Rollout, RolloutQueue, SharedState
 from engine.recorder import MemoryRecorder
 from engine.registry import method
 from engine.rl.kinds import kind_of
