@@ -230,7 +230,8 @@ METRICS = {
             "Peak of a trainer's parameters, gradients and optimizer state together in a measured step."
         ),
         Metric("perf/sent_per_step", "Data sent per step", "MB", "min", smooth=False).says(
-            "Bytes that a trainer sends in a step's collective operations over a ring, without tests."
+            "Bytes that a trainer sends in a step's collective operations over a ring, without tests; of an "
+            "exchange that lasts several steps in the one that begins it."
         ),
         Metric("perf/overwritten_updates", "Overwritten updates", "%", "min").says(
             "Estimate: percentage of 1,000 sampled weights that, right after a trainer's write, differ from their "

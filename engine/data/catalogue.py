@@ -114,17 +114,20 @@ DATA_SETS: dict[str, DataSet] = {
 
 @dataclass(frozen=True)
 class Model:
-    """A net that can be chosen: the kind of data that it takes, and the number of its weights."""
+    """A net that can be chosen: the kind of data that it takes, and how many weights and blocks it has. A block is a
+    layer with weights, or a transformer's block.
+    """
 
     kind: Literal["images", "text"]
     weights: int
+    blocks: int
 
 
 MODELS: dict[ModelName, Model] = {
-    "mnist_net": Model("images", 21_840),
-    "vit": Model("images", 104_970),
-    "gpt": Model("text", 124_672),
-    "gpt_base": Model("text", 10_795_008),
+    "mnist_net": Model("images", 21_840, 4),
+    "vit": Model("images", 104_970, 6),
+    "gpt": Model("text", 124_672, 5),
+    "gpt_base": Model("text", 10_795_008, 9),
 }
 
 

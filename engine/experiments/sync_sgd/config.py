@@ -4,7 +4,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from engine.config import Rule, RuleBroken, Rules, interval, setting
-from engine.data.catalogue import data_set
+from engine.data.catalogue import MODELS, data_set
 from engine.duel.budget import bytes_exchanged, steps_of_parts
 from engine.experiment import Clock, Contender, Experiment, Flow, Pace, Preset, Ready, ReadySweep, TradeOff
 from engine.training.settings import DIGITS, GPT, TrainingConfig, as_published
@@ -31,10 +31,21 @@ class SyncSgdConfig(TrainingConfig):
     """diloco only: learning rate of the outer SGD. With 1, and outer_momentum 0, the global weights become the mean."""
     outer_momentum: float = setting(0.9, low=0, below=1, only=DILOCO)
     """diloco only: Nesterov momentum of the outer SGD."""
+    fragments: int = setting(1, low=1, high=64, only=DILOCO)
+    """diloco only: fragments of the weights, averaged one after another, evenly spread over the steps of a round
+    (streaming DiLoCo). Each exchange is 1/fragments of the weights; their sum stays. 1: all weights at once."""
+    fragment_order: Literal["sequence", "strided"] = setting("sequence", only=DILOCO, advanced=True)
+    """diloco only: how weights are divided into fragments. sequence: equal parts in the order of the layers; strided:
+    whole blocks of the model, dealt in turn, so that fragments differ in size."""
+    overlap: int = setting(0, low=0, high=10_000, unit="steps", only=DILOCO)
+    """diloco only: steps that a trainer makes while a fragment is on its way to the average and back. 0: it waits."""
+    local_weight: float = setting(0.5, low=0, below=1, only=DILOCO, advanced=True)
+    """diloco with overlap only: weight of a trainer's own fragment in the sum with the global one that replaces it."""
     compression: Literal["none", "bf16", "powersgd", "topk", "sign"] = setting("none")
     """What gradients and ddp send of a gradient. bf16: half the bits; powersgd: matrices as products of two with few
     columns; topk: the largest numbers; sign: one bit each and the mean magnitude. The last three add what was not sent
-    to the next gradient. By ddp bf16 and powersgd alone, which torch has."""
+    to the next gradient. By ddp bf16 and powersgd alone, which torch has; by diloco bf16 alone, of the differences from
+    the global weights."""
     compression_rank: int = setting(2, low=1, high=64, only={"compression": "powersgd"})
     """powersgd only: columns of the two factors of each matrix."""
     compression_share: float = setting(1.0, above=0, high=100, unit="%", only={"compression": "topk"})
@@ -81,6 +92,16 @@ class SyncSgdConfig(TrainingConfig):
         return self.sync in STEPS_TOGETHER
 
     @property
+    def streams(self) -> bool:
+        """Whether DiLoCo averages fragments of the weights, or while trainers continue."""
+        return self.has("sync diloco") and (self.fragments > 1 or self.overlap > 0)
+
+    @property
+    def keeps_local_weights(self) -> bool:
+        """Whether trainers start a round from weights of their own, not from the global ones."""
+        return self.has("sync elastic") or self.streams
+
+    @property
     def divergence_advice(self) -> str:
         """The end of the error for a loss that is not finite."""
         others = ("momentum",) * self.has("optimizer sgd") + ("outer_learning_rate",) * self.has("sync diloco")
@@ -117,11 +138,14 @@ class SyncSgdConfig(TrainingConfig):
         compresses, cure = not self.has("compression none"), "Choose none or sync gradients."
         yield ddp("compression", "none", "bf16", "powersgd", why="for which torch has no other", cure=cure)
         averages_weights, why = not self.steps_together, "which averages weights"
-        yield Rule("compression", f"none for sync {self.sync}", why, cure, broken=compresses and averages_weights)
+        differs = self.has("sync diloco") and self.has("compression bf16")
+        allowed = f"{'none or bf16' if self.has('sync diloco') else 'none'} for sync {self.sync}"
+        yield Rule("compression", allowed, why, cure, broken=compresses and averages_weights and not differs)
         by_server, why = not self.has("transport gloo"), "which exchanges whole vectors"
         yield Rule(
             "compression", f"none for transport {self.transport}", why, "Choose gloo.", broken=compresses and by_server
         )
+        yield from self._rules_of_fragments()
         by_our_ring = self.has("transport gloo") and not self.has("sync ddp") and not self.has("variant tutorial")
         if self.has_simulated_link and not by_our_ring:
             field = "simulated_bandwidth" if self.simulated_bandwidth else "simulated_latency_ms"
@@ -137,6 +161,22 @@ class SyncSgdConfig(TrainingConfig):
                 "keep_optimizer must be off for variant tutorial, whose optimizers end with the processes of each "
                 "round. Turn it off or choose variant engine.",
             )
+
+    def _rules_of_fragments(self) -> Rules:
+        if not self.streams:
+            return
+        field = "fragments" if self.fragments > 1 else "overlap"
+        why = f"{field} {getattr(self, field)} exchanges parts of the weights in steps of a round"
+        yield Rule("transport", "gloo", why, "Choose gloo.", broken=not self.has("transport gloo"))
+        cure = "Set the steps between averages, such as 50."
+        yield Rule("average_every", "above 0", why, cure, broken=self.average_every == 0)
+        yield self.at_most("fragments", "average_every", "each is averaged after another step of a round")
+        most = self.average_every // self.fragments - 1
+        allowed = f"at most {most}, below average_every ({self.average_every}) / fragments ({self.fragments})"
+        yield Rule("overlap", allowed, "one fragment at a time is on its way", broken=self.overlap > most)
+        count, cure = MODELS[self.model].blocks, "Choose fewer, or fragment_order sequence."
+        allowed = f"at most {count}, the blocks of {self.model}, for fragment_order strided"
+        yield Rule("fragments", allowed, "", cure, broken=self.has("fragment_order strided") and self.fragments > count)
 
 
 def _pace(config: Any) -> Pace:
@@ -211,6 +251,14 @@ EXPERIMENT = Experiment(
             | {"average_every": 50, "rounds": 56, "optimizer": "adamw", "learning_rate": 0.001, "keep_optimizer": True}
             | {"evaluate_every": 14},
         ),
+        "streaming": Preset(
+            "Streaming DiLoCo over links of 10 Mbit/s: quarters of the weights travel in turn while trainers continue.",
+            DIGITS
+            | DILOCO
+            | {"fragments": 4, "overlap": 5, "average_every": 40, "rounds": 15, "batch_size": 32, "optimizer": "adamw"}
+            | {"learning_rate": 0.001, "keep_optimizer": True, "evaluate_every": 3, "simulated_bandwidth": 10.0}
+            | {"threads_per_rank": 1},
+        ),
         "gpt": Preset(
             "Two trainers average the weights of a small GPT each 16 steps, on sources of Python's standard library.",
             GPT
@@ -252,7 +300,7 @@ EXPERIMENT = Experiment(
     pattern="average",
     flows=(
         Flow("own part", "each trainer", "mini-batches"),
-        Flow("each trainer", "average", "weights after a round, or gradients in each step"),
+        Flow("each trainer", "average", "weights after a round, all or in fragments, or gradients in each step"),
         Flow("average", "each trainer", "the global weights, the same for all"),
     ),
     source="Zinkevich, Weimer, Smola and Li: Parallelized Stochastic Gradient Descent, NeurIPS 2010",

@@ -8,13 +8,12 @@ Roles: `trainer1…N`, all alike; trainer1 also tests. Each trainer i does in ea
     c <- mean of all x_i        when all have arrived
 
     x_i: its weights, g_i the gradient of a mini-batch of its own part of the data, c the global weights,
-    eta the learning rate, N the number of trainers, beta the elastic rate, eta' and mu the outer learning rate and
-    momentum
+    eta the learning rate, N the number of trainers, beta the elastic rate
 
 That is `sync` weights. The other averaging methods:
 
-    diloco              when all have arrived  d <- c - mean of x_i,  v <- mu v + d,  c <- c - eta' (d + mu v);  the
-                        steps before may be AdamW's      (Douillard et al. 2023, Algorithm 1, outer Nesterov momentum)
+    diloco              an outer optimizer steps from c towards the mean, of all weights at once or of fragments in
+                        turn; the steps before may be AdamW's      (`diloco.py`; Douillard et al. 2023, 2025)
     elastic             x_i is kept from round to round; when all have arrived  x_i <- x_i + (beta / N) (c - x_i)
                         and  c <- c + beta (mean of x_i - c)      (Zhang, Choromanska and LeCun 2015, EASGD)
     gradients, ddp      x_i <- x_i - eta (mean of all g_i)  in each step, the same for all      (`gradients.py`; with
@@ -28,6 +27,7 @@ import torch
 from torch import Tensor
 
 from engine.experiments.sync_sgd.config import SyncSgdConfig
+from engine.experiments.sync_sgd.diloco import OuterAverage
 from engine.experiments.sync_sgd.gradients import GradientAverage, TorchDdp
 from engine.experiments.sync_sgd.trainer import SharedInputs, SyncTrainer
 from engine.runtime.worker.ranks import Rank, Ranks
@@ -66,8 +66,10 @@ def _train(rank: Rank, inputs: SharedInputs) -> None:
 def _way_to_average(trainer: SyncTrainer) -> Callable[[int], None]:
     """Return the function that trains for one round, given its number (from 1)."""
     match trainer.config.sync:
-        case "weights" | "diloco":
+        case "weights":
             return partial(_average_weights, trainer)
+        case "diloco":
+            return OuterAverage(trainer).train_round
         case "elastic":
             return partial(_average_elastically, trainer)
         case "gradients":
@@ -77,43 +79,21 @@ def _way_to_average(trainer: SyncTrainer) -> Callable[[int], None]:
 
 
 def _average_weights(trainer: SyncTrainer, number: int) -> None:
-    """Train independently from the global weights for a round, then average (local SGD, federated averaging); with
-    `diloco` the mean is what the outer optimizer steps towards.
-    """
+    """Train independently from the global weights for a round, then average (local SGD, federated averaging)."""
     trainer.net.state.copy_(trainer.global_state)
-    _train_alone(trainer, number)
+    trainer.train_alone(number)
     trainer.store_own_state()
     trainer.mean.copy_(trainer.net.state)
     trainer.average(trainer.mean, f"round {number}")
     with trainer.record.phase("update"):
-        if trainer.config.sync == "diloco":
-            config, size = trainer.config, trainer.net.parameters
-            _outer_step(
-                trainer.global_state[:size],
-                trainer.mean[:size],
-                trainer.outer_velocity,
-                config.outer_learning_rate,
-                config.outer_momentum,
-            )
-            trainer.global_state[size:] = trainer.mean[size:]  # statistics are no weights
-        else:
-            trainer.global_state.copy_(trainer.mean)
-
-
-def _outer_step(center: Tensor, mean: Tensor, velocity: Tensor, rate: float, momentum: float) -> None:
-    """d <- c - mean; v <- mu v + d; c <- c - rate (d + mu v), in place: SGD with Nesterov momentum, d as its gradient.
-
-    c - rate d is computed as a point between c and the mean, so that rate 1 without momentum gives the mean exactly.
-    """
-    velocity.mul_(momentum).add_(center - mean)
-    center.lerp_(mean, rate).sub_(velocity, alpha=rate * momentum)
+        trainer.global_state.copy_(trainer.mean)
 
 
 def _average_elastically(trainer: SyncTrainer, number: int) -> None:
     """Train independently from the trainer's own weights for a round, then pull them and the global weights towards
     each other (equations 5 and 6 of EASGD, every round instead of every step).
     """
-    _train_alone(trainer, number)
+    trainer.train_alone(number)
     beta = trainer.config.elastic_rate
     trainer.mean.copy_(trainer.net.state)
     with trainer.record.phase("update"):
@@ -122,23 +102,6 @@ def _average_elastically(trainer: SyncTrainer, number: int) -> None:
     trainer.average(trainer.mean, f"round {number}")
     with trainer.record.phase("update"):
         _pull(trainer.global_state, trainer.mean, beta)
-
-
-def _train_alone(trainer: SyncTrainer, number: int) -> None:
-    """Make a round's steps of the trainer's optimizer on the trainer's own part of the data."""
-    part, net, optimizer, record = trainer.part, trainer.net, trainer.optimizer, trainer.record
-    if not trainer.config.keep_optimizer:
-        optimizer.reset()
-    for step in range(part.steps):
-        optimizer.learning_rate = trainer.learning_rate(number, step, part.steps)
-        with record.phase("data"):
-            images, labels = part.next_batch()
-        with record.phase("compute"):
-            trainer.faults.inject(trainer.log.steps + 1)
-            loss = net.compute_gradient(images, labels)
-        with record.phase("update"):
-            optimizer.step()
-        trainer.log.log_step(loss, len(labels))
 
 
 def _pull(local: Tensor, center: Tensor, rate: float) -> None:

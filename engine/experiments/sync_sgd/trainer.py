@@ -103,7 +103,7 @@ class CheckpointBuffers:
     velocity: Tensor
     """[2, N, S] in shared memory: what optimizers keep between steps, S = P for SGD, 2 P for AdamW, less for Muon."""
     local: Tensor
-    """[2, N, P + B] in shared memory: weights that trainers keep from round to round (elastic averaging)."""
+    """[2, N, P + B] in shared memory: weights that trainers keep from round to round (elastic averaging, fragments)."""
     random: Tensor
     """uint8 [2, N, ...] in shared memory: state of dropout's generator."""
     compressor: Tensor
@@ -116,7 +116,7 @@ class CheckpointBuffers:
         of_its_own = config.keep_optimizer and not config.steps_together
         return cls(
             shared(torch.zeros(2, count, parameters * (2 - config.has("optimizer sgd")) if of_its_own else 0)),
-            shared(torch.zeros(2, count, state if config.sync == "elastic" else 0)),
+            shared(torch.zeros(2, count, state if config.keeps_local_weights else 0)),
             shared(torch.zeros(2, count, len(torch.get_rng_state()), dtype=torch.uint8)),
             shared(torch.zeros(2, count, compressor)),
         )
@@ -204,11 +204,50 @@ class SyncTrainer:
         done, total = (number - 1) * steps + step, self.config.rounds * steps
         return self.config.learning_rate * rate_factor(self.config.schedule, done, total)
 
+    def train_alone(self, number: int, after_step: Callable[[int], None] = lambda step: None) -> None:
+        """Make the steps of round `number` (from 1) on the trainer's own part of the data; call `after_step` with each
+        one's number in the round (from 1).
+        """
+        if not self.config.keep_optimizer:
+            self.optimizer.reset()
+        for step in range(self.part.steps):
+            self.optimizer.learning_rate = self.learning_rate(number, step, self.part.steps)
+            with self.record.phase("data"):
+                samples, labels = self.part.next_batch()
+            with self.record.phase("compute"):
+                self.faults.inject(self.log.steps + 1)
+                loss = self.net.compute_gradient(samples, labels)
+            with self.record.phase("update"):
+                self.optimizer.step()
+            self.log.log_step(loss, len(labels))
+            after_step(step + 1)
+
     def average(self, vector: Tensor, what: str) -> None:
         """Replace `vector` by the mean over all trainers; time until the last one arrives counts as `wait`, the rest as
-        `communicate`, including the simulated link's.
+        `communicate`, including the simulated link's. One of another size than the net's state, or of another type,
+        goes by gloo alone.
         """
-        self._communicate(lambda: self.circle.average(vector, what))
+        with self.record.phase("communicate"):
+            waited = self.exchange_mean(vector, what)
+        self.count_wait(waited)
+
+    def exchange_mean(self, vector: Tensor, what: str) -> float:
+        """Do so in any thread, counted in no phase; return the seconds waited for the last trainer."""
+        if len(vector) == len(self.net.state) and vector.dtype == torch.float32:
+            return self._over_the_link(lambda: self.circle.average(vector, what))
+        staged = vector.cpu()
+        waited = self._over_the_link(lambda: self.circle.jointly(lambda ring: ring.mean(staged), what))
+        vector.copy_(staged)
+        return waited
+
+    def meet(self, what: str) -> None:
+        """Wait for all trainers, by gloo, after they have stored their own state for a checkpoint, if the run keeps
+        any.
+        """
+        if self.config.checkpoint_every_s:
+            with self.record.phase("communicate"):
+                waited = self.circle.jointly(lambda ring: ring.meet(), f"the end of {what}")
+            self.count_wait(waited)
 
     def average_gradient(self, what: str, *, is_last: bool) -> Mapping[str, float]:
         """Replace the net's message by the mean over all trainers, likewise; return what compression adds to the
@@ -229,23 +268,28 @@ class SyncTrainer:
                 kept[self.rank.index] = compress.state  # what compressing left, in time for trainer1
                 ring.meet()
 
-        self._communicate(lambda: self.circle.jointly(exchange, what))
+        with self.record.phase("communicate"):
+            waited = self._over_the_link(lambda: self.circle.jointly(exchange, what))
+        self.count_wait(waited)
         message.copy_(staged)
         return {"train/compression_error": lost[0]}
 
-    def _communicate(self, exchange: Callable[[], float]) -> None:
-        """Carry out an exchange that returns the seconds waited for the last trainer, and sleep as the simulated link
-        takes for it.
+    def _over_the_link(self, exchange: Callable[[], float]) -> float:
+        """Carry out an exchange that returns the seconds waited for the last trainer, sleep as the simulated link takes
+        for it, and return these seconds.
         """
-        with self.record.phase("communicate"):
-            ring = self.circle.ring
-            before = (ring.sent, ring.messages) if ring else (0, 0)
-            waited = exchange()
-            if ring and self.config.has_simulated_link:
-                with self.record.operation("other", "simulated link"):
-                    time.sleep(self.config.link_s(ring.sent - before[0], ring.messages - before[1]))
-        self.record.spend("wait", waited)
-        self.record.spend("communicate", -waited)
+        ring = self.circle.ring
+        before = (ring.sent, ring.messages) if ring else (0, 0)
+        waited = exchange()
+        if ring and self.config.has_simulated_link:
+            with self.record.operation("other", "simulated link"):
+                time.sleep(self.config.link_s(ring.sent - before[0], ring.messages - before[1]))
+        return waited
+
+    def count_wait(self, seconds: float) -> None:
+        """Count seconds of the phase `communicate` as `wait`."""
+        self.record.spend("wait", seconds)
+        self.record.spend("communicate", -seconds)
 
     def test_if_due(self, number: int) -> None:
         """As trainer1, test a copy of the global weights if the config tests after round `number`; the other trainers
@@ -296,7 +340,7 @@ class SyncTrainer:
         state, index = load_checkpoint(self.rank.resume_from), self.rank.index
         number = int(state["round"])
         self.global_state.copy_(state["center"])
-        self.net.state.copy_(state["local"][index] if self.config.sync == "elastic" else self.global_state)
+        self.net.state.copy_(state["local"][index] if self.config.keeps_local_weights else self.global_state)
         if self.config.sync == "diloco":
             self.outer_velocity.copy_(state["outer"])
         if self.config.keep_optimizer:

@@ -471,6 +471,7 @@ def test_a_run_of_a_gpu_goes_on_without_one_from_a_new_stream_of_dropout(tmp_pat
     [
         *({"sync": "elastic"}, {"sync": "gradients", "average_every": 4}, {"keep_optimizer": False}, UNEQUAL),
         {"sync": "diloco", "optimizer": "adamw"},
+        {"sync": "diloco", "fragments": 2, "overlap": 1, "average_every": 4, "transport": "gloo"},
         {"sync": "gradients", "optimizer": "adamw", "average_every": 4},
     ],
     ids=str,
