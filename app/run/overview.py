@@ -334,19 +334,18 @@ def _with_fewer(known: Experiment, run: Run, count: str) -> Iterator[NextStep]:
 
 
 def _contrast(known: Experiment, run: Run) -> Iterator[NextStep]:
-    """Yield the same run with each other value of the setting that a ready-made contest of the experiment varies."""
-    for ready in known.ready_sweeps:
-        name, values = next(iter(ready.over.items()))
-        if ready.answer != "contest":
-            continue
+    """Yield the same run with each other value of the choice that a ready-made contest of the experiment varies."""
+    contests = [ready.over for ready in known.ready_sweeps if ready.answer == "contest"]
+    chosen = [(name, values) for over in contests for name, values in over.items() if name not in known.counts]
+    for name, values in chosen[:1]:
         for value in (text.strip() for text in values.split(",")):
             try:
                 config = known.config.check({**run.config, name: value})
             except (ConfigError, TypeError):
                 continue
-            if value != run.config[name]:
+            if getattr(config, name) != run.config[name]:
                 query = launch_query(known, run.preset, config.model_dump(mode="json"))
-                label = f"Same, {value.replace('_', ' ')}"
+                label = f"Same, {name} {value}".replace("_", " ")
                 yield NextStep(label, "Fill the launch form, to compare both.", "launch", query)
 
 

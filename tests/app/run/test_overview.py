@@ -314,8 +314,16 @@ def test_a_run_of_one_side_of_a_contest_leads_to_the_other(home: Home, lab: dict
         run = replace(reader.runs.one(lab["finished"]), experiment="batched_reinforce", config=config, preset="quick")
         assert not has_passes(reader, run), "there is no training data"
         labels = {step.label: step.query for step in steps(run, reader)}
-    assert "Same, batched" not in labels
-    assert "mode:per_call" in str(labels["Same, per call"])
+    assert "Same, mode batched" not in labels
+    assert "mode:per_call" in str(labels["Same, mode per call"])
+
+
+def test_a_contest_over_a_count_leads_to_its_other_choice_by_name(home: Home, lab: dict[Status, int]) -> None:
+    config = experiment("tensor_parallel").configure("quick").model_dump(mode="json")
+    with Reader.open(home) as reader:
+        run = replace(reader.runs.one(lab["finished"]), experiment="tensor_parallel", config=config, preset="quick")
+        labels = [step.label for step in steps(run, reader)]
+    assert labels == ["Same with 1 rank", "Same, sequence parallel true", "Sweep ranks"]
 
 
 def test_every_system_has_its_guide_on_its_run_launch_list_and_search() -> None:
