@@ -65,7 +65,8 @@ class Gpt(nn.Module):
     def forward(self, text: Tensor) -> Tensor:
         x = self.bytes(text.int()) + self.places.weight[: text.shape[1]]
         x = F.linear(self.norm(self.blocks(x)), self.bytes.weight)
-        return F.log_softmax(x, dim=2).transpose(1, 2)
+        # no view: FSDP warns of one, and nll_loss would make this copy
+        return F.log_softmax(x, dim=2).transpose(1, 2).contiguous()
 
 
 class VisionTransformer(nn.Module):
