@@ -8,6 +8,7 @@ from engine.registry import experiment
 from engine.store import Launch, RankBatch, RankRow, Store
 from engine.store.timestamps import now
 from engine.system.machine import demand, machine
+from tests.app.reading import html, opened, said
 from tests.labs.basic import worker
 
 
@@ -47,3 +48,14 @@ def test_a_step_that_is_not_complete_is_not_shown(store: Store) -> None:
         "buffers": [0.0, 1.0],
     }
     assert (first.state, first.whole) == (11.0, 15.0)
+
+
+def test_the_page_places_the_section_with_a_table_of_peaks(store: Store) -> None:
+    moments = {1: [[1.0, 0, 0, 0, 0]], 2: [[1.0, 0, 2.0, 0, 0], [4.0, 3.0, 2.0, 5.0, 1.0]]}
+    page = opened("run", {"run": str(sharded_run(store, moments, complete=2)), "section": "Memory"})
+    assert not page.exception
+    assert "Memory" in page.button_group(key="section").options
+    assert "Step 2, the last one measured" in said(page)
+    shown = html(page)
+    assert "Peak memory by rank" in shown
+    assert all(f"<td>{role}</td><td>4</td><td>3</td><td>2</td><td>5</td>" in shown for role in ("trainer1", "trainer2"))
