@@ -1,6 +1,6 @@
 """The settings that the data-parallel experiments share. Torch-free."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 from engine.config import Config, Rule, Rules, interval, setting
@@ -129,10 +129,10 @@ def fits_the_data(data: str, size: int, batch_size: int, trainers: int = 1) -> R
     yield Rule("batch_size", allowed, broken=batch_size > size)
 
 
-def fits_the_model(dataset: str, model: ModelName) -> Rule:
-    """Return the rule that a model takes the kind of data that it is to be trained on."""
+def fits_the_model(dataset: str, model: ModelName, models: Iterable[ModelName] = tuple(MODELS)) -> Rule:
+    """Return the rule that a model, one of `models`, takes the kind of data that it is to be trained on."""
     kind = data_set(dataset).kind
-    allowed = " or ".join(name for name, each in MODELS.items() if each.kind == kind)
+    allowed = " or ".join(name for name in models if MODELS[name].kind == kind)
     cure = f"Choose one of these or a dataset of {MODELS[model].kind}."
     return Rule("model", allowed, f"{dataset} is a dataset of {kind}", cure, broken=MODELS[model].kind != kind)
 

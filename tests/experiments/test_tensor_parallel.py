@@ -118,9 +118,9 @@ def check_sent(model: str, ranks: int, sequence_parallel: bool, recorders: dict[
         ({"ranks": 3}, r"ranks must be one of 1, 2, 4, got 3: each rank has equally many of the 4 heads of gpt\."),
         (
             {"dataset": "digits", "model": "mnist_net"},
-            "model must be vit or gpt or gpt_base, got 'mnist_net': it has no",
+            "model must be one of 'vit', 'gpt' or 'gpt_base', got 'mnist_net'",
         ),
-        ({"dataset": "digits"}, "model must be mnist_net or vit, got 'gpt': digits is a dataset of images"),
+        ({"dataset": "digits"}, "model must be vit, got 'gpt': digits is a dataset of images"),
         (
             {"model": "gpt_base", "ranks": 3, "sequence_parallel": True},
             "sequence_parallel must be off for 3 ranks, got True: the sequence of 128 can't be divided evenly",
