@@ -2,7 +2,7 @@
 
 A run counts from its claim to its end, start-up included, on a warm runner; its seed is the number of the round.
 Run: python -m bench.variants hogwild sync_sgd server reinforce observers stragglers dppo lag lag_pendulum
-pipeline schedules gpu [--rounds 5]
+pipeline schedules peers gpu [--rounds 5]
 """
 
 import argparse
@@ -218,12 +218,38 @@ def bubble_percent(home: Home, run: Run) -> float:
     return 100 * _batches(home, run)[-1].bubble
 
 
+def steps_per_second(home: Home, run: Run) -> float:
+    """Return the updates per second from the end of a pipeline's first batch to that of its last, without tests."""
+    with Reader.open(home) as reader:
+        (losses,) = reader.curves.series(run.id, ["train/loss"])
+    return (len(losses.times_s) - 1) / (losses.times_s[-1] - losses.times_s[0])
+
+
+RATE = "steps_per_second"
+PEER = {"mode": "torch_pipelining"}
+
+
 def schedules() -> Comparison:
     """A GPT in four stages and 8 splits; stages sleep 200 ms per forward, so that two cores are enough for four."""
-    modes = ("gpipe", "1f1b", "interleaved", "zb_h1")
-    sides = {mode: Side("pipeline", "gpt", {"mode": mode, "batches": 3, "sleep_ms": 200}, 3 * 16) for mode in modes}
-    ratios = (("bubble_percent", "zb_h1", "1f1b"), ("per_second", "zb_h1", "1f1b"))
-    return Comparison(sides, ratios, {"bubble_percent": bubble_percent})
+    modes: dict[str, dict[str, Any]] = {mode: {"mode": mode} for mode in ("gpipe", "1f1b", "interleaved", "zb_h1")}
+    modes |= {f"torch_{peer}": PEER | {"peer_schedule": peer} for peer in ("interleaved", "zb_h1")}
+    sides = {
+        name: Side("pipeline", "gpt", more | {"batches": 3, "sleep_ms": 200}, 3 * 16) for name, more in modes.items()
+    }
+    pairs = (("interleaved", "torch_interleaved"), ("zb_h1", "torch_zb_h1"))
+    ratios = (("bubble_percent", "zb_h1", "1f1b"), (RATE, "zb_h1", "1f1b"), *((RATE, *pair) for pair in pairs))
+    return Comparison(sides, ratios, {"bubble_percent": bubble_percent, RATE: steps_per_second})
+
+
+def peers() -> Comparison:
+    """The net of `pipeline` without sleeps, in two stages and 4 splits: the engine's schedules beside torch's."""
+    settings = ONE_THREAD | {"batch_size": 64, "batches": 4, "splits": 4, "cut": "9"}
+    names = {"interleaved": {"cut": "5,9,13"}, "zb_h1": {}}
+    sides: dict[str, Side] = {}
+    for name, more in names.items():
+        sides[name] = Side("pipeline", "tuned", settings | more | {"mode": name}, 4 * 64)
+        sides[f"torch_{name}"] = Side("pipeline", "tuned", settings | more | PEER | {"peer_schedule": name}, 4 * 64)
+    return Comparison(sides, tuple((RATE, name, f"torch_{name}") for name in names), {RATE: steps_per_second})
 
 
 def gpu() -> Comparison:
@@ -242,7 +268,7 @@ COMPARISONS = {
     each.__name__: each
     for each in (
         *(hogwild, sync_sgd, server, reinforce, observers, stragglers),
-        *(dppo, lag, lag_pendulum, pipeline, schedules, gpu),
+        *(dppo, lag, lag_pendulum, pipeline, schedules, peers, gpu),
     )
 }
 

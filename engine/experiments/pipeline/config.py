@@ -63,7 +63,6 @@ SCALING = Scaling(
 
 # ---- Config --------------------------------------------------------------------------------------------------------
 
-PeerSchedule = Literal["gpipe", "1f1b"]
 RESNETS = {"resnet50": 18, "resnet18": 10, "small_resnet": 6}
 """Layers between which a ResNet can be cut: the stem, its residual blocks, the head."""
 
@@ -85,8 +84,9 @@ class PipelineConfig(Config):
     interleaved: 1f1b with several chunks of the net per stage; zb_h1: 1f1b whose weight gradients fill the bubble; rpc:
     the tutorial's master and remote calls; torch_pipelining: torch's implementation, for comparison."""
     chunks: int = setting(2, "Parts of the net per stage; used by interleaved schedules only.", low=2, high=4)
-    peer_schedule: PeerSchedule = setting("gpipe", advanced=True)
-    """Schedule of torch; torch_pipelining only."""
+    peer_schedule: Schedule = setting("gpipe", advanced=True, only={"mode": "torch_pipelining"})
+    """Schedule of torch; torch_pipelining only. zb_h1: torch's ScheduleInterleavedZeroBubble with one part of the net
+    per stage, which has the same order."""
     model: Literal["resnet50", "resnet18", "small_resnet", "gpt", "vit"] = setting("small_resnet")
     """torchvision's ResNet-50 (18 layers to cut between) or ResNet-18 (10), a small ResNet with one block per size (6),
     a GPT on bytes of text, or a vision transformer."""
@@ -198,9 +198,13 @@ class PipelineConfig(Config):
                 f"splits must divide batch_size ({images}) for mode torch_pipelining, whose micro-batches have equal "
                 f"size, got {splits}. Choose a divisor or another mode.",
             )
+        peer = self.peer_schedule
+        too_few = torch and peer == "1f1b" and splits < stages
         cure = "Raise it, or choose peer_schedule gpipe or mode 1f1b."
-        too_few = torch and self.peer_schedule == "1f1b" and splits < stages
         yield Rule("splits", f"at least stages ({stages}) for torch's 1f1b", cure=cure, broken=too_few)
+        uneven = torch and peer == "zb_h1" and splits % stages > 0
+        cure = "Choose a multiple, or mode zb_h1."
+        yield Rule("splits", f"a multiple of stages ({stages}) for torch's zb_h1", cure=cure, broken=uneven)
         if (
             self.model in RESNETS
             and self.batch_norm == "micro_batch"
@@ -292,6 +296,13 @@ EXPERIMENT = Experiment(
     config=PipelineConfig,
     ready_sweeps=(
         ReadySweep("Find the sweet spot of splits", "quick", {"splits": "1, 2, 4, 8"}, "sweet spot", run_s=20),
+        ReadySweep(
+            "Where did the bubble go?",
+            "gpt",
+            {"mode": "gpipe, 1f1b, interleaved, zb_h1"},
+            "contest",
+            changes={"batches": 10, "sleep_ms": 40},
+        ),
     ),
     presets={
         "published": Preset(

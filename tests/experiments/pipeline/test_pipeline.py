@@ -145,7 +145,11 @@ def test_a_plain_optimizer_would_find_no_gradient_under_distributed_autograd(spl
 
 @pytest.mark.parametrize(
     ("schedule", "splits"),
-    [("gpipe", 1), LONG("gpipe", 2), LONG("gpipe", 4), LONG("gpipe", 8), LONG("1f1b", 2), ("1f1b", 4), LONG("1f1b", 8)],
+    [
+        *(("gpipe", 1), LONG("gpipe", 2), LONG("gpipe", 4), LONG("gpipe", 8)),
+        *(LONG("1f1b", 2), LONG("1f1b", 4), LONG("1f1b", 8)),
+        *(("interleaved", 4), LONG("interleaved", 8), ("zb_h1", 4), LONG("zb_h1", 8)),
+    ],
 )
 def test_so_are_those_of_torchs_own_pipeline(schedule: str, splits: int, tmp_path: Path) -> None:
     config = config_of(mode="torch_pipelining", peer_schedule=schedule, splits=splits)

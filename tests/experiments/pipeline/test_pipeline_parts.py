@@ -13,6 +13,7 @@ from engine.experiments.pipeline.monitor import is_out_of_memory, named
 from engine.experiments.pipeline.partition import Stage, best_cut, boundaries, largest_boundary
 from engine.experiments.pipeline.scheduled import links as rpc_links
 from engine.experiments.pipeline.scheduled.links import AHEAD, Links, slot_of
+from engine.pipelining import Layout, Schedule, actions
 from engine.registry import experiment
 from engine.runtime.worker.ranks import Rank
 from tests.doubles import LocalRanks
@@ -37,6 +38,9 @@ def test_rules_name_the_value_the_rule_and_the_cure() -> None:
     assert "splits must divide batch_size (8)" in problem(mode="torch_pipelining", splits=3)
     assert "splits must be at least stages (3)" in problem(
         mode="torch_pipelining", peer_schedule="1f1b", stages=3, splits=2
+    )
+    assert problem(mode="torch_pipelining", peer_schedule="zb_h1", splits=1) == (
+        "splits must be a multiple of stages (2) for torch's zb_h1, got 1. Choose a multiple, or mode zb_h1."
     )
     assert "Choose at most 4, larger images, or batch_norm frozen." in problem(splits=8)
     assert config_of(splits=8, batch_norm="frozen").splits == config_of(splits=8, image_size=33).splits == 8
@@ -219,6 +223,25 @@ def test_nccl_needs_a_gpu_for_each_stage(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(DeviceError, match="needs a GPU for each of the 2 stages"):
         torch_pipelining._backend(rank_of("stage1", "cuda:0"), config)
+
+
+@pytest.mark.parametrize(("schedule", "chunks"), [("interleaved", 2), ("zb_h1", 1)])
+@pytest.mark.parametrize("layout", [(2, 2), (2, 6), (4, 4), (4, 12)])
+def test_torchs_tables_are_the_engines(schedule: Schedule, chunks: int, layout: tuple[int, int]) -> None:
+    """What both are measured by is then how they carry them out."""
+    from engine.experiments.pipeline.torch.stage import SCHEDULES  # takes seconds
+
+    stages, splits = layout
+    ours = Layout(stages, splits, chunks)
+    peer = SCHEDULES[schedule].__new__(SCHEDULES[schedule])  # its __init__ needs a process group
+    peer.pp_group_size, peer.n_local_stages, peer._n_microbatches = stages, chunks, splits
+    peer.number_of_rounds, peer.microbatches_per_round = splits // stages, stages
+    letters = {"forward": "F", "backward": "B", "input_gradient": "I", "weight_gradient": "W"}
+    for stage in range(stages):
+        peer.rank = stage
+        theirs = [str(each) for each in peer._calculate_single_rank_operations(stage) if each is not None]
+        order = actions(schedule, stage, ours)
+        assert theirs == [f"{ours.part(stage, each.chunk)}{letters[each.what]}{each.micro_batch}" for each in order]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Mode torch_pipelining: the same stages under `torch.distributed.pipelining`, on gloo or NCCL, for comparison.
 
-Roles: `stage1…p`.
+Roles: `stage1…p`. torch calls each part of the net a stage, so that a rank has several of them if it has chunks. Its
+zero bubble schedule has ZB-H1's order with one part per rank.
 """
 
 from collections.abc import Iterator
@@ -10,7 +11,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+)
 
 from engine.data.tensors import keep_freed_memory
 from engine.errors import DeviceError, PeerLost
@@ -18,6 +25,7 @@ from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.micro_batches import MicroBatches, TestScore
 from engine.experiments.pipeline.monitor import StageClock, StageMonitor, StageRank, log_memory
 from engine.experiments.pipeline.partition import Stage, boundaries, loss_of, make_stage
+from engine.pipelining import Schedule
 from engine.runtime.transport.allreduce import torch_group
 from engine.runtime.worker.ranks import Rank
 
@@ -61,17 +69,17 @@ def _named(stage: Stage) -> Iterator[None]:
 
 
 class ChannelsLast(nn.Module):
-    """A stage that exchanges activations channels-last, [n, height, width, channels]: gloo sends only contiguous
-    tensors.
+    """A part of the net that exchanges activations channels-last, [n, height, width, channels]: gloo sends only
+    contiguous tensors.
     """
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, net: nn.Module, is_first: bool) -> None:
         super().__init__()
-        self.net = stage.net
-        self.first = stage.number == 0
+        self.net = net
+        self.is_first = is_first
 
     def forward(self, inputs: Tensor) -> Tensor:
-        outputs: Tensor = self.net(inputs if self.first or inputs.dim() != 4 else inputs.permute(0, 3, 1, 2))
+        outputs: Tensor = self.net(inputs if self.is_first or inputs.dim() != 4 else inputs.permute(0, 3, 1, 2))
         return outputs.permute(0, 2, 3, 1).contiguous() if outputs.dim() == 4 else outputs
 
 
@@ -79,29 +87,61 @@ def _channels_last(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*shape[1:], shape[0]) if len(shape) == 3 else shape
 
 
-class WatchedStage(PipelineStage):
+class WatchedPart(PipelineStage):
     """torch's stage with recorded forwards and backwards; waiting and sending are torch's."""
 
-    def __init__(self, monitor: StageMonitor, clock: StageClock, inputs: Tensor, outputs: Tensor) -> None:
-        stage = monitor.stage
-        super().__init__(
-            ChannelsLast(stage),
-            stage.number,
-            stage.config.stages,
-            inputs.device,
-            input_args=(inputs,),
-            output_args=(outputs,),
-        )
+    def __init__(self, monitor: StageMonitor, clock: StageClock, chunk: int, device: torch.device) -> None:
+        stage, config = monitor.stage, monitor.stage.config
+        self.part = config.layout.part(stage.number, chunk)
+        self.chunk = chunk
         self.monitor = monitor
         self.clock = clock
+        shapes, first = boundaries(config), stage.first_layers[chunk]
+        after = first + len(stage.nets[chunk])  # type: ignore[arg-type]
+        self.input_shape = _channels_last(shapes[first]) if self.part > 0 else shapes[first]
+        """Of one sample."""
+        outputs = _channels_last(shapes[after]) if after < len(shapes) else ()  # nobody receives the last part's
+        size = config.batch_size // config.splits
+        inputs = torch.empty(size, *self.input_shape, device=device, requires_grad=self.part > 0)
+        sent = torch.empty(size, *outputs, device=device, requires_grad=True)
+        super().__init__(
+            ChannelsLast(stage.nets[chunk], self.part == 0),
+            self.part,
+            config.layout.parts,
+            device,
+            input_args=(inputs,),
+            output_args=(sent,),
+        )
+        self.sent_bytes = (0 if self.is_last else sent.nbytes) + (0 if self.is_first else inputs.nbytes)
+        """Bytes per micro-batch: activations sent forward, and gradients sent back."""
+
+    @contextmanager
+    def _watched(self, what: str, i: int) -> Iterator[None]:
+        watch = self.monitor.watch(what, i, self.chunk) if what == "forward" else None
+        with self.clock.work(what, i, self.chunk), watch or self.monitor.watch_backward(i, self.chunk, what):
+            yield
 
     def forward_one_chunk(self, fwd_chunk_id: int, *given: Any, **more: Any) -> Any:
-        with self.clock.work("forward", fwd_chunk_id), self.monitor.watch("forward", fwd_chunk_id):
+        with self._watched("forward", fwd_chunk_id):
             return super().forward_one_chunk(fwd_chunk_id, *given, **more)
 
-    def backward_one_chunk(self, bwd_chunk_id: int, *given: Any, **more: Any) -> Any:
-        with self.clock.work("backward", bwd_chunk_id), self.monitor.watch_backward(bwd_chunk_id):
-            return super().backward_one_chunk(bwd_chunk_id, *given, **more)
+    def backward_one_chunk(
+        self, bwd_chunk_id: int, loss: Any = None, full_backward: bool = True, last_backward: bool = False
+    ) -> Any:
+        with self._watched("backward" if full_backward else "input_gradient", bwd_chunk_id):
+            return super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
+
+    def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> Any:
+        with self._watched("weight_gradient", bwd_chunk_id):
+            return super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
+
+
+SCHEDULES: dict[Schedule, Any] = {
+    "gpipe": ScheduleGPipe,
+    "1f1b": Schedule1F1B,
+    "interleaved": ScheduleInterleaved1F1B,
+    "zb_h1": ScheduleInterleavedZeroBubble,
+}
 
 
 class TorchStage(StageRank):
@@ -110,26 +150,17 @@ class TorchStage(StageRank):
     def __init__(self, rank: Rank, stage: Stage, batches: MicroBatches) -> None:
         super().__init__(rank, stage, batches)
         config = stage.config
-        self.shape = (
-            boundaries(config)[stage.first_layers[0]]
-            if stage.number == 0
-            else _channels_last(boundaries(config)[stage.first_layers[0]])
+        self.parts = [
+            WatchedPart(self.monitor, self.clock, chunk, rank.device) for chunk in range(config.layout.chunks)
+        ]
+        self.sent = config.splits * sum(part.sent_bytes for part in self.parts)
+        """Bytes per batch."""
+        takes_one = config.schedule in ("gpipe", "1f1b")
+        self.schedule = SCHEDULES[config.schedule](
+            self.parts[0] if takes_one else self.parts,
+            config.splits,
+            loss_fn=lambda out, truth: loss_of(out, truth, config),
         )
-        size = config.batch_size // config.splits
-        inputs = torch.empty(size, *self.shape, device=rank.device, requires_grad=stage.number > 0)
-        outputs = torch.empty(size, *self._output_shape(), device=rank.device, requires_grad=True)
-        ahead, back = (0 if stage.is_last else outputs.nbytes), inputs.nbytes if stage.number > 0 else 0
-        self.sent = config.splits * (ahead + back)
-        """Bytes per batch: activations sent forward, and gradients sent back."""
-        timed = WatchedStage(self.monitor, self.clock, inputs, outputs)
-        self.net = timed.submod
-        kind = ScheduleGPipe if config.schedule == "gpipe" else Schedule1F1B
-        self.schedule = kind(timed, config.splits, loss_fn=lambda out, truth: loss_of(out, truth, config))
-
-    def _output_shape(self) -> tuple[int, ...]:
-        after = self.stage.first_layers[0] + len(self.stage.net)
-        shapes = boundaries(self.config)
-        return _channels_last(shapes[after]) if after < len(shapes) else (self.config.outputs,)
 
     def train(self) -> None:
         """Train on the next batch."""
@@ -150,21 +181,27 @@ class TorchStage(StageRank):
         self.log(values)
 
     def test(self) -> None:
-        """Run the test images through the stages, one part after another."""
-        stage, score = self.stage, TestScore()
-        with self.rank.recorder.phase("evaluate"), _named(stage):
-            for part in self.batches.test_parts:
-                if stage.number == 0:
-                    inputs = self.batches.test_images(part, self.rank.device)
-                else:
-                    inputs = torch.empty(part.stop - part.start, *self.shape, device=self.rank.device)
-                    distributed.recv(inputs, stage.number - 1)
-                outputs = stage.test(inputs, self.net)
-                if stage.is_last:
-                    score.add(outputs, self.batches.test_labels(part, outputs.device))
-                else:
-                    self.rank.recorder.exchanged(outputs.nbytes)
-                    distributed.send(outputs, stage.number + 1)
-        if stage.is_last:
+        """Run the test samples through all parts of the net, one micro-batch after another."""
+        score = TestScore()
+        with self.rank.recorder.phase("evaluate"), _named(self.stage):
+            for some in self.batches.test_parts:
+                for part in self.parts:
+                    self._test(part, some, score)
+        if self.stage.is_last:
             self.log(score.values())
         self.clock.start()
+
+    def _test(self, part: WatchedPart, some: slice, score: TestScore) -> None:
+        """Run some test samples through a part of the net; the last one adds them to the score."""
+        place = self.config.layout.place
+        if part.is_first:
+            inputs = self.batches.test_images(some, self.rank.device)
+        else:
+            inputs = torch.empty(some.stop - some.start, *part.input_shape, device=self.rank.device)
+            distributed.recv(inputs, place(part.part - 1)[0])
+        outputs = self.stage.test(inputs, part.submod)
+        if part.is_last:
+            score.add(outputs, self.batches.test_labels(some, outputs.device))
+        else:
+            self.rank.recorder.exchanged(outputs.nbytes)
+            distributed.send(outputs, place(part.part + 1)[0])
