@@ -63,10 +63,13 @@ class Gpt(nn.Module):
         _initialize(self)
 
     def forward(self, text: Tensor) -> Tensor:
-        x = self.bytes(text.int()) + self.places.weight[: text.shape[1]]
-        x = F.linear(self.norm(self.blocks(x)), self.bytes.weight)
         # no view: FSDP warns of one, and nll_loss would make this copy
-        return F.log_softmax(x, dim=2).transpose(1, 2).contiguous()
+        return F.log_softmax(self.logits(text), dim=2).transpose(1, 2).contiguous()
+
+    def logits(self, text: Tensor) -> Tensor:
+        """Return the logits [B, T, 256] of the byte after each one."""
+        x = self.bytes(text.int()) + self.places.weight[: text.shape[1]]
+        return F.linear(self.norm(self.blocks(x)), self.bytes.weight)
 
 
 class VisionTransformer(nn.Module):

@@ -1,7 +1,7 @@
 """Tensor parallelism: together the ranks do what one process does, and they send what the papers say."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 from torch import distributed
+from torch.distributed.tensor.parallel import loss_parallel
 
 from engine.data.catalogue import DATA_SETS
 from engine.errors import ConfigError, RunFailed
+from engine.experiments.tensor_parallel import method as tensor_parallel
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
 from engine.runtime.transport import allreduce
@@ -44,9 +46,11 @@ def threaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     store = distributed.HashStore()
     monkeypatch.setattr(allreduce, "torch_group", group)
+    monkeypatch.setattr(tensor_parallel, "loss_parallel", nullcontext)  # it is of the whole process
     threads._install_threaded_pg()
     torch._C._distributed_c10d._set_thread_isolation_mode(True)
-    yield
+    with loss_parallel():  # type: ignore[no-untyped-call]
+        yield
     torch._C._distributed_c10d._set_thread_isolation_mode(False)
     threads._uninstall_threaded_pg()
     threads.ProcessLocalGroup.reset()
@@ -93,6 +97,25 @@ def test_ranks_together_are_one_process(
         check_sent(model, ranks, sequence_parallel, recorders)
 
 
+@pytest.mark.parametrize(("ranks", "sequence_parallel"), [(2, False), (2, True), pytest.param(4, True, marks=LONG)])
+def test_ranks_with_a_part_of_the_logits_are_one_process(
+    small: None, threaded: None, ranks: int, sequence_parallel: bool
+) -> None:
+    losses, tested = one_process("gpt")
+    ours, last, recorders = train(ranks=ranks, sequence_parallel=sequence_parallel, loss_parallel=True)
+    assert ours == pytest.approx(losses, rel=1e-4)
+    assert last == pytest.approx(tested, rel=1e-4), "the weights after the last step"
+    tokens = COMMON["batch_size"] * 128  # of a step, and of the test
+    activations, norms = tokens * WIDTH * 4, (2 + 6 * BLOCKS) * WIDTH * 4
+    step = 8 * BLOCKS * activations + 2 * 3 * tokens * 4  # blocks; maximum, sum and right logit of each byte
+    step += (5 * activations + 2 * norms) if sequence_parallel else 4 * activations  # before and after the blocks
+    test = (4 * BLOCKS + 2 + sequence_parallel) * activations + tokens * 256 * 4
+    divided = BLOCKS * (12 * WIDTH**2 + 7 * WIDTH) + 256 * WIDTH
+    for recorder in recorders.values():
+        assert recorder.bytes == (ranks - 1) / ranks * (COMMON["steps"] * step + test)
+        assert recorder.values("perf/memory_parameters") == [4 * (124_672 - divided + divided / ranks) / 1e6]
+
+
 def check_sent(model: str, ranks: int, sequence_parallel: bool, recorders: dict[str, MemoryRecorder]) -> None:
     """Compare what was sent, and what each rank keeps, with the papers' formulas."""
     length = 128 if model == "gpt" else 16
@@ -124,6 +147,14 @@ def check_sent(model: str, ranks: int, sequence_parallel: bool, recorders: dict[
         (
             {"model": "gpt_base", "ranks": 3, "sequence_parallel": True},
             "sequence_parallel must be off for 3 ranks, got True: the sequence of 128 can't be divided evenly",
+        ),
+        (
+            {"model": "gpt_base", "ranks": 3, "loss_parallel": True},
+            "loss_parallel must be off for 3 ranks, got True: 256 bytes can't be divided evenly",
+        ),
+        (
+            {"dataset": "digits", "model": "vit", "loss_parallel": True},
+            "loss_parallel must be off for digits, got True: images have 10 classes",
         ),
     ],
 )

@@ -27,6 +27,8 @@ from engine.plugin import (
 
 HEADS: dict[ModelName, int] = {"vit": 4, "gpt": 4, "gpt_base": 6}
 """The attention heads of each model that has some."""
+BYTES = 256
+"""Logits of a byte of text."""
 LENGTH: dict[ModelName, int] = {"vit": 16, "gpt": 128, "gpt_base": 128}
 """Its sequence: patches of an image, or bytes of a window."""
 
@@ -41,6 +43,9 @@ class TensorParallelConfig(Config):
     sequence_parallel: bool = setting(False)
     """Divide norms and sums too, by the sequence: all-gather and reduce-scatter replace each all-reduce, for the same
     bytes and fewer activations per rank."""
+    loss_parallel: bool = setting(False)
+    """Divide the table of bytes and the logits too, by torch's loss_parallel: the loss sums three numbers per byte over
+    the ranks instead of gathering 256. Text only."""
     dataset: SamplesName = setting("stdlib", SAMPLES)
     model: Literal["vit", "gpt", "gpt_base"] = setting("gpt")
     """Transformer: vit (a small vision transformer) for images; gpt (125,000 weights) or gpt_base (10.8 million, for a
@@ -102,6 +107,11 @@ class TensorParallelConfig(Config):
         allowed = f"off for {self.ranks} ranks"
         why = f"the sequence of {length} can't be divided evenly among them"
         yield Rule("sequence_parallel", allowed, why, broken=self.sequence_parallel and length % self.ranks > 0)
+        why = "images have 10 classes, too few to divide"
+        broken = self.loss_parallel and not self.is_text
+        yield Rule("loss_parallel", f"off for {self.dataset}", why, "Turn it off.", broken=broken)
+        why, broken = f"{BYTES} bytes can't be divided evenly among them", BYTES % self.ranks > 0
+        yield Rule("loss_parallel", allowed, why, "Turn it off.", broken=self.loss_parallel and broken)
         yield self.no_apple_gpu()
 
 

@@ -13,8 +13,12 @@ attention and MLP, where the norms are:
     f    forward: all-gather        backward: reduce-scatter
     g    forward: reduce-scatter    backward: all-gather
 
+With loss parallelism (Shoeybi et al., section 3) the table of bytes, which is the last weight too, is divided by its
+rows. A looked-up vector is a sum over ranks, g; the last layer is column parallel, f; and the loss needs of each byte's
+logits only their maximum, the sum of their exponentials and the logit of the right one, over all ranks.
+
 The layouts before and after each are DTensor's placements: Replicate (all have the whole), Partial (each has a
-summand), Shard(1) (each has a part of the sequence).
+summand), Shard(1) (each has a part of the sequence), Shard(2) (each has a part of the logits).
 """
 
 import time
@@ -31,11 +35,12 @@ from torch.nn import functional as F  # noqa: N812  (the name that torch's own t
 
 from engine.plugin import Recorder
 
-WHOLE, SUMMANDS, SEQUENCE = Replicate(), Partial(), Shard(1)
+WHOLE, SUMMANDS, SEQUENCE, LOGITS = Replicate(), Partial(), Shard(1), Shard(2)
 Way = tuple[Placement, Placement]
 COLLECTIVES: dict[Way, str] = {
     (SUMMANDS, WHOLE): "all-reduce",
     (SEQUENCE, WHOLE): "all-gather",
+    (LOGITS, WHOLE): "all-gather",
     (SUMMANDS, SEQUENCE): "reduce-scatter",
     (WHOLE, SEQUENCE): "",  # each takes its part: nothing is sent
 }
@@ -112,6 +117,18 @@ class TensorGroup:
         tensor = DTensor.from_local(x, self.mesh, [way[0]], run_check=False)
         return tensor.redistribute(placements=[way[1]]).to_local()
 
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean loss of targets [B, T] by this rank's part of their logits [B, T, 256 / ranks].
+
+        In torch's `loss_parallel`, which sums three numbers per target over the ranks.
+        """
+        divided = DTensor.from_local(logits.transpose(1, 2), self.mesh, [Shard(1)], run_check=False)
+        with self.meeting(f"step {self.step}", "loss all-reduces"):
+            loss: Any = F.cross_entropy(divided, targets)
+        self.record.exchanged(3 * bytes_sent("all-reduce", targets.numel() * logits.itemsize, self.size))
+        whole: Tensor = loss.to_local()
+        return whole
+
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """Sum the gradients of parameters that each rank applied to its part of the sequence."""
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -169,9 +186,43 @@ class RowParallel(nn.Module):
         return self.g(F.linear(x, self.weight)) + self.bias
 
 
-def divide(net: nn.Module, group: TensorGroup, *, sequence_parallel: bool) -> list[nn.Parameter]:
+class VocabularyParallel(nn.Module):
+    """This rank's rows of a table of bytes, and their parts of a GPT's embedding."""
+
+    def __init__(self, table: nn.Embedding, group: TensorGroup) -> None:
+        super().__init__()
+        self.group, self.weight = group, nn.Parameter(group.part(table.weight, 0))
+        self.first = group.mesh.get_local_rank() * len(self.weight)
+
+    def forward(self, text: Tensor) -> Tensor:
+        place = text - self.first
+        is_own = (place >= 0) & (place < len(self.weight))
+        found = F.embedding(place * is_own, self.weight) * is_own.unsqueeze(2)
+        return self.group.apply(G_WHOLE, found, "embedding")
+
+
+class LossParallelGpt(nn.Module):
+    """A GPT whose table of bytes is divided, so that each rank computes its part of the logits."""
+
+    def __init__(self, net: Any, group: TensorGroup) -> None:
+        super().__init__()
+        self.net, self.group = net, group
+        net.bytes = VocabularyParallel(net.bytes, group)
+
+    def forward(self, text: Tensor) -> Tensor:
+        """Return the log-probabilities [B, 256, T] of a test, for which the logits are gathered."""
+        logits = self.group.move(self.net.logits(text), (LOGITS, WHOLE), "logits")
+        return F.log_softmax(logits, dim=2).transpose(1, 2)
+
+    def loss(self, text: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean loss, for which they are not."""
+        return self.group.loss(self.net.logits(text), targets)
+
+
+def divide(net: nn.Module, group: TensorGroup, *, sequence_parallel: bool, loss_parallel: bool) -> list[nn.Parameter]:
     """Divide the blocks of a transformer among the ranks, in place; return the parameters whose gradients are to be
-    summed, since each rank applies them to its part of the sequence.
+    summed, since each rank applies them to its part of the sequence. With `loss_parallel`, the gradients after the last
+    norm are summands.
     """
     f, g = (F_SEQUENCE, G_SEQUENCE) if sequence_parallel else (F_WHOLE, G_WHOLE)
     blocks: Any = net.blocks
@@ -192,8 +243,10 @@ def divide(net: nn.Module, group: TensorGroup, *, sequence_parallel: bool) -> li
             RowParallel(block.down, at(g, mlp), group),
         )
         summed += [*block.norm1.parameters(), *block.norm2.parameters(), block.merge.bias, block.down.bias]
-    if not sequence_parallel:
-        return []
-    blocks.register_forward_pre_hook(lambda _, given: (at(SPLIT, "sequence")(given[0]),))
-    net.norm.register_forward_hook(lambda _, given, normed: at(GATHER, "sequence")(normed))  # type: ignore[union-attr]
-    return summed
+    after = f if loss_parallel else GATHER
+    if sequence_parallel:
+        blocks.register_forward_pre_hook(lambda _, given: (at(SPLIT, "sequence")(given[0]),))
+    if sequence_parallel or loss_parallel:
+        place = "logits" if loss_parallel else "sequence"
+        net.norm.register_forward_hook(lambda _, given, normed: at(after, place)(normed))  # type: ignore[union-attr]
+    return summed if sequence_parallel else []

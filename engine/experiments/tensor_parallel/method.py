@@ -14,13 +14,16 @@ makes the step of plain SGD for its own part, so that together they do what one 
 """
 
 import math
+from contextlib import nullcontext
 from itertools import chain, count, islice
+from typing import Any
 
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import loss_parallel
 from torch.nn.functional import nll_loss
 
 from engine.experiments.tensor_parallel.config import TensorParallelConfig
-from engine.experiments.tensor_parallel.layers import TensorGroup, divide
+from engine.experiments.tensor_parallel.layers import LossParallelGpt, TensorGroup, divide
 from engine.plugin import (
     ORDER,
     WEIGHTS,
@@ -54,10 +57,14 @@ def _train(rank: Rank, config: TensorParallelConfig, shared: ImageSet, collectiv
     """Run as one of the ranks."""
     keep_freed_memory()
     record, data = rank.recorder, shared.to(rank.device)
-    with collective.join(rank) as joined:
+    divides_loss = loss_parallel() if config.loss_parallel else nullcontext()
+    with collective.join(rank) as joined, divides_loss:
         group = TensorGroup(init_device_mesh(rank.device.type, (rank.world,)), joined.meeting, record)
-        net = model_net(config.model, seed_of(config.seed, WEIGHTS)).to(rank.device)
-        summed = divide(net, group, sequence_parallel=config.sequence_parallel)
+        net: Any = model_net(config.model, seed_of(config.seed, WEIGHTS)).to(rank.device)
+        blocks = len(net.blocks)
+        summed = divide(net, group, sequence_parallel=config.sequence_parallel, loss_parallel=config.loss_parallel)
+        if config.loss_parallel:
+            net = LossParallelGpt(net, group)
         weights = flat_weights(net).to(rank.device)
         gradient = bind(net, weights)
         optimizer = FlatSgd(weights, gradient, config.learning_rate, config.momentum)
@@ -70,8 +77,8 @@ def _train(rank: Rank, config: TensorParallelConfig, shared: ImageSet, collectiv
             group.sent_in_blocks = 0
             with record.phase("compute"):
                 gradient.zero_()
-                loss = nll_loss(net(inputs), targets)
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss = net.loss(inputs, targets) if config.loss_parallel else nll_loss(net(inputs), targets)
+                loss.backward()
                 group.sum_gradients(summed)
                 value = loss.item()
             with record.phase("update"):
@@ -80,7 +87,7 @@ def _train(rank: Rank, config: TensorParallelConfig, shared: ImageSet, collectiv
             measured = {"train/loss": value} if rank.index == 0 else {}
             if group.step == 1:
                 measured |= {"perf/memory_parameters": weights.nbytes / 1e6}
-                measured |= {"perf/layer_exchanged": group.sent_in_blocks / len(net.blocks) / 1e6}  # type: ignore[arg-type]
+                measured |= {"perf/layer_exchanged": group.sent_in_blocks / blocks / 1e6}
             record.log(measured, step=group.step, passes=samples / data.size)
             if not math.isfinite(value):
                 raise RunFailed(
