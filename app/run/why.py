@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.formatting import duration
+from app.run.live_series import goals
 from app.ui.html import number
 from engine.analysis.result import not_learned, ranked
 from engine.analysis.scaling.scaling_data import kind_of
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.sync_sgd.config import STEPS_TOGETHER
+from engine.metrics import Metric
 from engine.pipelining import ideal_bubble
 from engine.registry import known_experiment
 from engine.store.records import RankRow, Run, RunRow, Summary
@@ -16,9 +18,10 @@ from engine.store.records import RankRow, Run, RunRow, Summary
 
 @dataclass(frozen=True)
 class _Recorded:
-    """What a run recorded, and its settings."""
+    """What a run recorded, its settings, and the target of each metric that has one."""
 
     settings: Mapping[str, object]
+    goals: Mapping[str, float]
     summaries: Sequence[Summary]
     phases: Mapping[int, Mapping[str, float]]
     ranks: Sequence[RankRow]
@@ -57,7 +60,7 @@ def why(
 ) -> str:
     """Return the sentence of a run's system and mode; empty for exhibits, and for runs of other programs."""
     said = _WHY.get(run.experiment)
-    return said(_Recorded(run.config, summaries, phases, ranks)) if said else ""
+    return said(_Recorded(run.config, goals(run), summaries, phases, ranks)) if said else ""
 
 
 def _hogwild(run: _Recorded) -> str:
@@ -132,10 +135,18 @@ def _batched_reinforce(run: _Recorded) -> str:
     if observers == 1:
         return f"Why a batch: of one observer it saves nothing, the agent's net runs once per step either way; {cost}."
     every = "both" if observers == 2 else f"all {observers}"
+    forwards = run.values("train/loss") * run.count("steps", 0)
+    rate = run.mean("perf/env_steps_per_second")
+    bought = f", here {forwards:,} times instead of {observers * forwards:,}" if forwards else ""
+    bought += f", at {number(rate)} env steps/s" if rate is not None else ""
+    end = f" {_TARGET_OF_ROUNDS}" if run.goals else ""
     return (
-        f"Why a batch: the agent's net runs once for the step of {every} observers instead of {_times(observers)}; in "
-        f"return each waits for the others and the agent: {cost}."
+        f"Why a batch: the agent's net runs once for the step of {every} observers instead of "
+        f"{_times(observers)}{bought}; in return each waits for the others and the agent: {cost}.{end}"
     )
+
+
+_TARGET_OF_ROUNDS = "The target is a mean of 100 episodes and ends no run: it plays all its rounds."
 
 
 def _times(count: int) -> str:
@@ -164,7 +175,22 @@ def _dppo(run: _Recorded) -> str:
             reason = "Why readers and a writer: collectors play at the same time, and an update waits until none reads"
         case _:
             reason = "Why no lock: no rank waits for another, and a rollout may mix policies"
-    return f"{reason}: {here}{cost}."
+    return f"{reason}: {here}{cost}.{_solved(run)}"
+
+
+def _solved(run: _Recorded) -> str:
+    """Return what solves the environment, and what a run does then."""
+    goal = run.goals.get("test/episodic_return")
+    if goal is None:
+        return ""
+    every = run.settings.get("evaluate_every_s")
+    when = f"every {number(every)} s and at the end" if isinstance(every, int | float) and every else "at the end"
+    then = (
+        "the run ends early, with that policy as its result"
+        if run.settings.get("stop_when_solved")
+        else "training continues to the end, and the last policy is the result"
+    )
+    return f" Solved means a mean of at least {number(goal)} in 100 greedy episodes, tested {when}; {then}."
 
 
 def _pipeline(run: _Recorded) -> str:
@@ -243,7 +269,7 @@ def summary_sentence(
     ranks: Sequence[RankRow],
 ) -> str:
     """Return the sentence, such as `Test accuracy 97.4 % in 1 min 25 s; trainers waited 2 %; gradients were 2.9 updates
-    old on average.`; empty before the first result.
+    old on average.`; empty before the first result. A metric with a target is followed by whether it was reached.
 
     Shares are of the measured seconds of all ranks but servers; staleness is the mean over all gradients recorded.
     """
@@ -255,9 +281,19 @@ def summary_sentence(
     took = (
         f" in {duration(run.execution_time_s)}" if run.execution_time_s is not None else " so far" if run.active else ""
     )
-    parts = [value + took, _waiting(run, phases, ranks), _staleness(summaries)]
+    parts = [value + took, _target(run, known, result.value), _waiting(run, phases, ranks), _staleness(summaries)]
     bad = not_learned(entry)
     return " ".join(filter(None, (bad.sentence if bad else "", "; ".join(filter(None, parts)) + ".")))
+
+
+def _target(run: Run, known: Metric, value: float) -> str:
+    """Return whether a result has reached the target of its metric; empty without one."""
+    goal = goals(run).get(known.name)
+    if goal is None:
+        return ""
+    is_reached = value <= goal if known.better == "min" else value >= goal
+    reached = "reached" if is_reached else "not reached yet" if run.active else "not reached"
+    return f"target {number(goal)} {reached}"
 
 
 def _waiting(run: Run, phases: Mapping[int, Mapping[str, float]], ranks: Sequence[RankRow]) -> str:

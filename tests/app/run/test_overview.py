@@ -89,6 +89,18 @@ def test_the_result_of_a_run_is_so_far_only_while_the_run_goes_on(home: Home, la
     assert " so far" not in summary_sentence(replace(run, status="cancelled"), entry, [], {}, [])
 
 
+def test_the_result_of_a_run_says_whether_it_reached_the_target_of_its_metric(
+    home: Home, lab: dict[Status, int]
+) -> None:
+    with Reader.open(home) as reader:
+        run, entry = reader.runs.one(lab["finished"]), reader.runs.entry(lab["finished"])
+    assert "target" not in summary_sentence(run, entry, [], {}, [])
+    run = replace(run, experiment="dppo", config=experiment("dppo").configure("quick", {}).model_dump(mode="json"))
+    for value, words in ((474.9, "; target 475 not reached."), (475.0, "; target 475 reached.")):
+        reached = replace(entry, experiment="dppo", last={"test/episodic_return": value})
+        assert summary_sentence(run, reached, [], {}, []).endswith(words)
+
+
 def test_a_queued_run_says_why_it_waits_and_has_no_controls_of_curves(home: Home, lab: dict[Status, int]) -> None:
     def controls(test: AppTest) -> list[str]:
         return [
@@ -235,6 +247,7 @@ def test_percentages_have_two_decimals_unless_these_would_hide_them() -> None:
 
 NUMBERS = {"perf/overwritten_updates": 1.5, "perf/staleness": 2.25, "perf/policy_age": 1.75, "perf/bubble_share": 31.0}
 NUMBERS |= {"perf/memory_state": 40.0, "perf/layer_exchanged": 1.5}
+NUMBERS |= {"train/loss": 0.5, "perf/env_steps_per_second": 1200.0}
 PARTS = {"ps": {"wait": 1.0}, **{kind: {"compute": 3.0, "wait": 1.0} for kind in ("trainer", "observer", "collector")}}
 REASONS = [
     ("hogwild", {}, "Why no lock:", "others wrote 1.5 % of the sampled weights"),
@@ -253,6 +266,12 @@ REASONS = [
     ),
     ("sync_sgd", {"sync": "ddp"}, "Why wait: all trainers average their gradients", "exchange took 25 %"),
     ("batched_reinforce", {"observers": 5}, "Why a batch:", "they waited or communicated for 25 %"),
+    (
+        "batched_reinforce",
+        {"observers": 5, "steps": 100},
+        "Why a batch:",
+        "instead of 5 times, here 400 times instead of 2,000, at 1,200 env steps/s; in return each waits",
+    ),
     ("batched_reinforce", {"observers": 2}, "Why a batch:", "once for the step of both observers instead of twice"),
     ("batched_reinforce", {"observers": 1}, "Why a batch:", "either way"),
     ("batched_reinforce", {"mode": "per_call", "observers": 5}, "Why per call:", "runs 5 times per step"),
@@ -277,6 +296,18 @@ REASONS = [
     ("fsdp", {"stage": "full", "trainers": 2}, "Why shards: each of 2", "holds a part of parameters, gradients and"),
     ("fsdp", {"stage": "sharded", "trainers": 2}, "Why shards: each of 2", "holds a part of gradients and optimizer"),
     ("tensor_parallel", {"ranks": 4}, "Why inside a layer: each of 4", "1.5 MB per layer and step"),
+    (
+        "dppo",
+        experiment("dppo").configure("lag", {"evaluate_every_s": 5}).model_dump(mode="json"),
+        "Why a bounded lag:",
+        "at least 475 in 100 greedy episodes, tested every 5 s and at the end; the run ends early, with that policy",
+    ),
+    (
+        "dppo",
+        experiment("dppo").configure("quick", {"stop_when_solved": False}).model_dump(mode="json"),
+        "Why a bounded queue:",
+        "training continues to the end, and the last policy is the result",
+    ),
     ("dppo", {"mode": "bounded_lag", "max_lag": 1}, "with a policy at most 1 update old", "1.8 updates old"),
 ]
 
