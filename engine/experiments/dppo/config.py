@@ -31,9 +31,10 @@ class DppoConfig(Config):
     lag_order: Literal["strict_fifo", "windowed", "drop_oldest"] = setting("strict_fifo", only=_LAG)
     """strict_fifo: by sequence number, batch k of every collector in update k; windowed: as completed, while no older
     batch becomes too old; drop_oldest: collectors never wait, and batches that are too old or too many are dropped."""
-    lag_correction: Literal["none", "clipped", "vtrace"] = setting("clipped")
+    lag_correction: Literal["none", "clipped", "decoupled", "vtrace"] = setting("clipped")
     """none: batches count as played by the current policy; clipped: PPO's ratio to the policy that played them,
-    truncated by clip; vtrace: V-trace targets with truncated importance weights."""
+    truncated by clip; decoupled: the ratio to the current policy, and importance weights for the age; vtrace: V-trace
+    targets with truncated importance weights."""
     rho_bar: float = setting(1.0, above=0, high=100, advanced=True, only={"lag_correction": "vtrace"})
     """Maximum importance weight of a step's error in V-trace; decides which policy the value function belongs to."""
     c_bar: float = setting(1.0, above=0, high=100, advanced=True, only={"lag_correction": "vtrace"})

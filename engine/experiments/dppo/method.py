@@ -9,7 +9,9 @@ that played it, so the update may come later:
 
 with A the generalized advantage estimate. The mode decides which side waits (modes.py). With lag_correction none, the
 ratio is to the policy before the update; with vtrace (Espeholt et al. 2018) as well, but A and the value function's
-targets are those of V-trace, whose weights pi / pi_behaviour are truncated at rho_bar and c_bar.
+targets are those of V-trace, whose weights pi / pi_behaviour are truncated at rho_bar and c_bar. With decoupled (Hilton
+et al. 2021; AReaL, Fu et al. 2025) the ratio is to the policy before the update, and each step's term is weighted by
+pi_before / pi_behaviour, so that old data does not use up the clip range.
 """
 
 import time
@@ -32,6 +34,9 @@ from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import ENVIRONMENT, ORDER, seed_of
 from engine.trace.layout import EVERYBODY, NOBODY
 from engine.training.settings import rate_factor
+
+LARGEST_WEIGHT = 5.0
+"""Maximum weight of a step with lag_correction decoupled, as in AReaL."""
 
 
 def run(config: DppoConfig, ranks: Ranks) -> None:
@@ -185,11 +190,12 @@ class _Learner:
         ratio = now.log_probabilities - rollout.log_probabilities.flatten()
         kl = float((ratio.exp() - 1 - ratio).mean())  # Schulman's estimator: never negative
         advantages, returns = (each.flatten() for each in self._estimates(rollout, now))
-        clipped = config.lag_correction == "clipped"
+        clipped, decoupled = (config.lag_correction == each for each in ("clipped", "decoupled"))
         base = rollout.log_probabilities.flatten() if clipped else now.log_probabilities
+        weights = ratio.exp().clamp(max=LARGEST_WEIGHT) if decoupled else torch.ones_like(ratio)
         size = -(-len(advantages) // config.minibatches)
         losses = [
-            self._step(states[part], actions[part], base[part], advantages[part], returns[part])
+            self._step(states[part], actions[part], base[part], advantages[part], returns[part], weights[part])
             for _ in range(config.epochs)
             for part in torch.split(torch.randperm(len(advantages), generator=self._order), size)
         ]
@@ -207,7 +213,9 @@ class _Learner:
         rho, c = ratios.clamp(max=config.rho_bar), ratios.clamp(max=config.c_bar)
         return vtrace(rollout.rewards, values, after, ends, config.gamma, config.gae_lambda, rho, c)
 
-    def _step(self, states: Tensor, actions: Tensor, base: Tensor, advantages: Tensor, returns: Tensor) -> Tensor:
+    def _step(
+        self, states: Tensor, actions: Tensor, base: Tensor, advantages: Tensor, returns: Tensor, weights: Tensor
+    ) -> Tensor:
         """Make one step of Adam on a mini-batch; return the means of its losses, in the order of `LOSSES`."""
         config, count = self.config, len(states)
         if config.normalize_advantages and count > 1:
@@ -215,6 +223,7 @@ class _Learner:
         now = Evaluation(self.policy.net, states, actions)
         ratios = (now.log_probabilities - base).exp()
         clipped = ratios.clamp(1 - config.clip, 1 + config.clip)
+        advantages = weights * advantages
         gains, clipped_gains = ratios * advantages, clipped * advantages
         policy_loss = -torch.minimum(gains, clipped_gains)
         value_loss = 0.5 * (now.values - returns).square()

@@ -17,7 +17,7 @@ from torch import Tensor
 from engine.errors import ConfigError
 from engine.experiments.dppo import evaluation
 from engine.experiments.dppo.config import DppoConfig
-from engine.experiments.dppo.method import _Collector, _Learner
+from engine.experiments.dppo.method import LARGEST_WEIGHT, _Collector, _Learner
 from engine.experiments.dppo.modes import Mode, mode_of
 from engine.experiments.dppo.shared_state import Locks, Rollout, SharedState
 from engine.recorder import MemoryRecorder
@@ -316,7 +316,7 @@ def played(config: DppoConfig) -> tuple[_Learner, Rollout]:
 
 def test_all_corrections_are_the_same_for_the_own_policy_and_differ_for_another() -> None:
     found: dict[str, list[Tensor]] = {}
-    for correction in ("none", "clipped", "vtrace"):
+    for correction in ("none", "clipped", "decoupled", "vtrace"):
         learner, rollout = played(lag_config(lag_correction=correction, environment="Pendulum-v1", epochs=1))
         learner._update(rollout)
         same = learner.policy.state.clone()
@@ -327,3 +327,17 @@ def test_all_corrections_are_the_same_for_the_own_policy_and_differ_for_another(
     for one, other in pairwise(found):
         torch.testing.assert_close(found[one][0], found[other][0], rtol=1e-3, atol=1e-5)
         assert not torch.allclose(found[one][1], found[other][1], rtol=1e-3, atol=1e-4)
+
+
+def test_decoupled_clips_against_the_policy_before_the_update_and_weighs_by_that_of_the_behaviour() -> None:
+    learner, rollout = played(lag_config(lag_correction="decoupled", epochs=1, minibatches=1))
+    before = rollout.log_probabilities.clone()
+    rollout.log_probabilities.sub_(torch.linspace(-1, 2, 32).view(16, 2))
+    given: list[tuple[Tensor, ...]] = []
+    learner._step = lambda *parts: given.append(parts) or torch.zeros(4)  # type: ignore[method-assign, func-returns-value]
+    learner._update(rollout)
+    ((_, _, base, _, _, weights),) = given
+    torch.testing.assert_close(base.sort().values, before.flatten().sort().values, rtol=1e-4, atol=1e-5)
+    expected = torch.linspace(-1, 2, 32).exp().clamp(max=LARGEST_WEIGHT)
+    torch.testing.assert_close(weights.sort().values, expected.sort().values, rtol=1e-4, atol=1e-5)
+    assert weights.max() == LARGEST_WEIGHT

@@ -87,13 +87,16 @@ def test_a_step_follows_the_gradient_of_the_published_loss(environment: str, nor
     with torch.no_grad():
         actions, behaviour = net.act(states)
     behaviour += 0.3 * torch.randn(SAMPLES)
-    advantages, returns = torch.randn(SAMPLES), torch.randn(SAMPLES)
+    advantages, returns, importance = torch.randn(SAMPLES), torch.randn(SAMPLES), torch.rand(SAMPLES)
 
     log_probabilities, entropies, values = by_torch(net, states, actions)
     weights = (advantages - advantages.mean()) / (advantages.std() + 1e-8) if normalizes else advantages
     ratios = (log_probabilities - behaviour).exp()
     clipped = ratios.clamp(1 - config.clip, 1 + config.clip)
-    losses = -torch.minimum(ratios * weights, clipped * weights).mean(), 0.5 * (values - returns).square().mean()
+    losses = (
+        -(importance * torch.minimum(ratios * weights, clipped * weights)).mean(),
+        0.5 * (values - returns).square().mean(),
+    )
     learner.policy.gradient.zero_()
     (sum(losses) - config.entropy * entropies.mean()).backward()
     expected = learner.policy.gradient.clone()
@@ -102,7 +105,7 @@ def test_a_step_follows_the_gradient_of_the_published_loss(environment: str, nor
 
     steps: list[torch.Tensor] = []
     learner.optimizer.step = lambda: steps.append(learner.policy.gradient.clone())  # type: ignore[method-assign]
-    found = learner._step(states, actions, behaviour, advantages, returns)
+    found = learner._step(states, actions, behaviour, advantages, returns, importance)
     torch.testing.assert_close(steps[0], expected, rtol=1e-4, atol=1e-6)
     told = [*(float(loss.detach()) for loss in losses), float(entropies.detach().mean()), 100 * share]
     assert found.tolist() == pytest.approx(told, rel=1e-4)
