@@ -8,6 +8,7 @@ from app.run.live_series import goals
 from app.ui.html import number
 from engine.analysis.result import not_learned, ranked
 from engine.analysis.scaling.scaling_data import kind_of
+from engine.errors import counted
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.sync_sgd.config import STEPS_TOGETHER
 from engine.metrics import Metric
@@ -117,6 +118,16 @@ def _sync_sgd(run: _Recorded) -> str:
     cost = f"took {waited} of their time here" if waited else "are not recorded here"
     is_simulated = run.settings.get("simulated_bandwidth") or run.settings.get("simulated_latency_ms")
     link = ", including the sleeps of a simulated link" if is_simulated else ""
+    fragments, overlap = run.count("fragments"), run.count("overlap", 0)
+    if run.settings.get("sync") == "diloco" and (fragments > 1 or overlap):
+        parts = (
+            f"{fragments} fragments of the weights are averaged one after another"
+            if fragments > 1
+            else ("the weights are averaged once per round")
+        )
+        beside = f", each while trainers make {counted(overlap, 'step')}" if overlap else ""
+        rest = "What this does not hide of waiting and exchange" if overlap else "Waiting and exchange"
+        return f"Why fragments: {parts}{beside}, so that links carry less at a time. {rest} {cost}{link}."
     return (
         f"Why wait: all trainers average their {what}, so an exchange lasts until the slowest has arrived, and in "
         f"return nothing is stale. Waiting and exchange {cost}{link}."

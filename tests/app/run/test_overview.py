@@ -264,6 +264,12 @@ REASONS = [
         "Why wait: all trainers average their weights",
         "including the sleeps of a simulated link.",
     ),
+    (
+        "sync_sgd",
+        {"sync": "diloco", "fragments": 4, "overlap": 1},
+        "Why fragments: 4 fragments of the weights",
+        "each while trainers make 1 step, so that links carry less at a time. What this does not hide",
+    ),
     ("sync_sgd", {"sync": "ddp"}, "Why wait: all trainers average their gradients", "exchange took 25 %"),
     ("batched_reinforce", {"observers": 5}, "Why a batch:", "they waited or communicated for 25 %"),
     (
