@@ -166,11 +166,14 @@ def some_steps(trace: RunTrace, *, newest: bool = False) -> tuple[int, int]:
 
 
 def _rows(trace: RunTrace) -> list[tuple[int, str]]:
-    """Return the rows that have operations, with their labels."""
-    used = set((trace.ranks.astype(np.int64) * 2 + (trace.entries["lane"] > 0)).tolist())
+    """Return the rows that have operations, with their labels: of each rank its main thread, and its other ones."""
+    others = trace.entries["lane"] > 0
+    used = set((trace.ranks.astype(np.int64) * 2 + others).tolist())
+    servers = set(trace.ranks[others & (trace.entries["kind"] == KINDS.index("serve"))].tolist())
     return [
-        (row, trace.roles[row // 2] if row % 2 == 0 else f"{trace.roles[row // 2]}: requests")
-        for row in range(2 * len(trace.roles))
+        (row, role if row % 2 == 0 else f"{role}: {'requests' if index in servers else 'background'}")
+        for index, role in enumerate(trace.roles)
+        for row in (2 * index, 2 * index + 1)
         if row % 2 == 0 or row in used
     ]
 

@@ -12,7 +12,7 @@ from engine.store.records import RankBatch, RankRow
 from engine.trace.chunk import TraceChunk
 from engine.trace.layout import TraceWindow
 from tests.labs import basic
-from tests.trace_entries import traced
+from tests.trace_entries import Entries, traced
 
 ZERO_US = 1_000_000
 
@@ -20,9 +20,14 @@ ZERO_US = 1_000_000
 @pytest.fixture
 def lab(tmp_path: Path) -> tuple[Home, int]:
     """Return a home with a run of a server and a trainer, which has pushed twice."""
-    home = Home(tmp_path).create()
+    return recorded(tmp_path, [])
+
+
+def recorded(folder: Path, trainer: list[Entries]) -> tuple[Home, int]:
+    """Return the same, with other operations of the trainer before."""
+    home = Home(folder).create()
     names = ["", "push", "request", "answer"]
-    server, trainer = [], []
+    server = []
     for number in range(2):
         at = ZERO_US + 100 * number
         server += [
@@ -73,6 +78,11 @@ def test_a_zoom_clips_the_totals_and_keeps_only_what_is_inside(lab: tuple[Home, 
     totals = {(found["rows"][row], found["kinds"][kind]): ms for row, kind, _, ms in found["totals"]}
     assert totals["trainer1", "compute"] == 0.005 and totals["trainer1", "communicate"] == 0.015
     assert found["operations"] == 8 and found["rows"] == ["ps", "ps: requests", "trainer1"]
+
+
+def test_a_thread_that_answers_no_requests_is_in_the_background(tmp_path: Path) -> None:
+    found = picture(*recorded(tmp_path, [traced("collective", ZERO_US + 10, ZERO_US + 40, lane=1)]), None, None)
+    assert found["rows"] == ["ps", "ps: requests", "trainer1", "trainer1: background"]
 
 
 def test_a_stretch_is_cut_to_what_is_recorded(lab: tuple[Home, int]) -> None:
