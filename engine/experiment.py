@@ -166,7 +166,9 @@ class Baseline:
     config: Mapping[str, Any]
     execution_time_s: float
     stage_work: Sequence[Sequence[float]] = ()
-    """Seconds of each stage's forwards and backwards per batch; empty if no batch was recorded."""
+    """Seconds of each stage's forwards, backwards and separate weight gradients per batch; empty if no batch was
+    recorded.
+    """
 
 
 @dataclass(frozen=True)

@@ -186,22 +186,33 @@ def bubble(table: Sequence[Sequence[Action]], layout: Layout, took: Took) -> flo
     return 1 - busy / (layout.stages * makespan(table, layout, took))
 
 
+FORMULAS: dict[Schedule, str] = {
+    "gpipe": "(p - 1) / (m + p - 1)",
+    "1f1b": "(p - 1) / (m + p - 1)",
+    "interleaved": "(p - 1) / (v m + p - 1)",
+    "zb_h1": "(p - 1) x / (m (F + B + W) + (p - 1) x) with x the largest of F, B and F + B - W",
+}
+"""The bubble of p equal stages with v chunks each and m micro-batches; F, B and W are the times of forwards, input
+gradients and weight gradients.
+"""
+
+
 def ideal_bubble(schedule: Schedule, layout: Layout, work: Sequence[float] = (1, 1, 1)) -> float:
     """Return the bubble of equal stages without transfers, from the papers' formulas; `work` is the time of a forward,
     an input gradient and a weight gradient.
 
-    It is (p - 1) / (v m + p - 1) with v chunks. For zb_h1 a stage idles (p - 1) (f + b - w), and (p - 1) f where weight
-    gradients take longer than input gradients; this holds for m of at least p.
+    `FORMULAS` has them; that of zb_h1 holds for m of at least p. Its paper has F + B - W, for W of at most F and B.
     """
     forward, of_inputs, of_weights = work
     each = forward + of_inputs + of_weights
-    lost = forward + max(0.0, of_inputs - of_weights) if schedule == "zb_h1" else each / layout.chunks
+    filled = max(forward, of_inputs, forward + of_inputs - of_weights)
+    lost = filled if schedule == "zb_h1" else each / layout.chunks
     return (layout.stages - 1) * lost / (layout.splits * each + (layout.stages - 1) * lost)
 
 
 def speed_up_bound(schedule: Schedule, work: Sequence[Sequence[float]], layout: Layout) -> float:
     """Return the maximum speed-up of a batch of equal micro-batches over one stage at a time; `work` is the total time
-    of each stage's forwards and of its backwards.
+    of each stage's forwards, of its backwards (or input gradients), and of its weight gradients if they are apart.
 
     It is exact for this order if transfers take no time. For gpipe it is m (F + B) / (F + B + (m-1) (max f + max b)),
     with F and B the sums of the stages' forwards f and backwards b: the slowest forward and the slowest backward count,
@@ -209,6 +220,7 @@ def speed_up_bound(schedule: Schedule, work: Sequence[Sequence[float]], layout: 
     """
 
     def took(stage: int, action: Action) -> float:
-        return work[stage][action.what != "forward"] / (layout.splits * layout.chunks)
+        kind = {"forward": 0, "weight_gradient": 2}.get(action.what, 1)
+        return work[stage][kind] / (layout.splits * layout.chunks)
 
     return sum(map(sum, work)) / makespan(orders(schedule, layout), layout, took)

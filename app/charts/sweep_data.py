@@ -236,10 +236,7 @@ def _lines(starts: Sequence[RunRow], sweep: Sweep, scaling: Scaling, reader: Rea
     if not times:
         return []
     each = [found for run in starts if (found := stage_work_of(run, reader))]
-    work = [
-        (fmean(ahead for ahead, _ in of_stage), fmean(back for _, back in of_stage))
-        for of_stage in zip(*each, strict=True)
-    ]
+    work = [[fmean(kind) for kind in zip(*of_stage, strict=True)] for of_stage in zip(*each, strict=True)]
     return scaling.references(Baseline(starts[0].config, sum(times) / len(times), work), axis(sweep))
 
 
@@ -296,7 +293,7 @@ def last_complete(reader: Reader, run_id: int, recorded: Sequence[int], config: 
 
 
 def stage_work_of(run: RunRow, reader: Reader) -> list[tuple[float, ...]]:
-    """Return each stage's forward and backward seconds in a run's last complete batch; empty if none was recorded."""
+    """Return each stage's seconds by kind of work in a run's last complete batch; empty if none was recorded."""
     if not {"stages", "splits"} <= run.config.keys():
         return []
     recorded = reader.details.recorded_batches(run.id, run.config["splits"])

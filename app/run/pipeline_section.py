@@ -26,10 +26,12 @@ from engine.analysis.pipeline import (
     best_speed_up,
     measure,
     percent,
+    stage_work,
     unhindered,
 )
 from engine.errors import EngineError
 from engine.experiments.pipeline.config import PipelineConfig
+from engine.pipelining import FORMULAS, ideal_bubble
 from engine.recorder import Span
 from engine.store import Reader
 from engine.store.records import RankRow, Run
@@ -91,6 +93,8 @@ def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader
     )
     st.html(tile_row(tiles(found, best)))
     st.markdown(as_text(f"Batch {shown.number + 1}: {causes(found)} Overview has the mean of all batches."))
+    if formula := by_formula(config, shown):
+        st.caption(as_text(formula))
     said = advice(found, settings, best, slower_than_fewer_splits(run, shown, reader))
     st.markdown(f"**Recommendation:** {as_text(said)}")
     if (entry := reader.runs.entry(run.id)).disturbed:
@@ -126,8 +130,7 @@ def tiles(found: Measures, best: SpeedupBound) -> list[Markup]:
             "Ideal bubble",
             percent(found.ideal),
             f"{stages} equal stages, {splits}",
-            "The bubble of the same order of work with equal stages and zero transfer time. For gpipe and 1f1b it is "
-            "(stages - 1) / (splits + stages - 1).",
+            "The bubble of the same order of work with equal stages and zero transfer time.",
         ),
         tile(
             "With these stages",
@@ -160,6 +163,22 @@ def causes(found: Measures) -> str:
     )
     times = f"{found.least_s * 1e3:,.4g} instead of {found.window_s * 1e3:,.4g} ms"
     return f"Bubble {percent(found.bubble)}: {parts}. Without transfers and delays the batch would take {times}."
+
+
+def by_formula(config: PipelineConfig, shown: BatchSpans) -> str:
+    """Return the bubble by the formula of the schedule's paper, as a sentence; empty where none holds."""
+    layout, schedule = config.layout, config.schedule
+    if config.mode == "rpc" or (schedule == "zb_h1" and layout.splits < layout.stages):
+        return ""
+    work = [sum(kind) for kind in zip(*stage_work(shown), strict=True)]
+    letters = {"p": layout.stages, "m": layout.splits} | ({"v": layout.chunks} if layout.chunks > 1 else {})
+    given = [f"{letter} = {count}" for letter, count in letters.items()]
+    if schedule == "zb_h1":
+        each = layout.stages * layout.splits
+        means = zip("FBW", work, strict=True)
+        given += [f"{letter} = {number(1e3 * spent / each, 3)} ms" for letter, spent in means]
+    share = percent(ideal_bubble(schedule, layout, work))
+    return f"Formula of {schedule} for equal stages: {FORMULAS[schedule]}, here {share} ({', '.join(given)})."
 
 
 def cuts_of(detail: str) -> tuple[int, ...]:

@@ -190,11 +190,12 @@ def work_s(batch: BatchSpans) -> float:
 
 
 def stage_work(batch: BatchSpans) -> list[tuple[float, ...]]:
-    """Return the seconds of each stage's forwards and backwards, the halves of split backwards together."""
-    spent = [[0.0, 0.0] for _ in range(batch.stages)]
+    """Return the seconds of each stage's forwards, its backwards or input gradients, and its weight gradients."""
+    spent = [[0.0, 0.0, 0.0] for _ in range(batch.stages)]
     for span in batch.spans:
         if span.name in WORK:
-            spent[batch.stage_of(span)][span.name != "forward"] += (span.t1_ns - span.t0_ns) / 1e9
+            kind = {"forward": 0, "weight_gradient": 2}.get(span.name, 1)
+            spent[batch.stage_of(span)][kind] += (span.t1_ns - span.t0_ns) / 1e9
     return [tuple(each) for each in spent]
 
 

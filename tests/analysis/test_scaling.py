@@ -10,7 +10,7 @@ from itertools import pairwise, product
 import pytest
 
 from engine.experiment import Baseline
-from engine.experiments.pipeline.config import SCALING, ideal_time_s, unequal_stages_time_s
+from engine.experiments.pipeline.config import SCALING, least_time_s
 from engine.pipelining import Layout, Schedule, actions, speed_up_bound
 from engine.registry import EXPERIMENTS, experiment
 
@@ -75,8 +75,21 @@ def test_the_bound_of_unequal_stages_is_what_brute_force_finds(seed: int) -> Non
 def test_equal_stages_take_the_ideal_time(schedule: Schedule, splits: int, stages: int) -> None:
     shares = [Fraction(10, 3 * stages)] * stages
     assert float(brute_force(schedule, splits, shares, [2 * share for share in shares])) == pytest.approx(
-        ideal_time_s(T1, splits, stages)
+        T1 * (splits + stages - 1) / (splits * stages)
     )
+
+
+@pytest.mark.parametrize(("splits", "stages"), [(4, 2), (6, 3), (8, 4)])
+def test_zero_bubble_starts_from_a_split_in_which_stages_overlap(splits: int, stages: int) -> None:
+    """With 1 split its stages idle through all of each other's forwards and input gradients."""
+    forward, of_inputs, of_weights = 1.0, 2.0, 1.5
+    work = [(forward, of_inputs, of_weights)] * stages
+    one = stages * (forward + of_inputs) + of_weights
+    paper = forward + of_inputs + of_weights + (stages - 1) * of_inputs / splits
+    assert least_time_s(one, splits, "zb_h1", work) == pytest.approx(paper)
+    lines = SCALING.references(Baseline(CONFIG | {"mode": "zb_h1", "stages": stages}, one, work), [1, splits])
+    assert [line.times_s for line in lines] == [pytest.approx((one, paper))] * 2
+    assert SCALING.references(Baseline(CONFIG | {"mode": "interleaved", "chunks": 2}, one, work), [splits]) == []
 
 
 def test_the_lines_start_from_what_was_measured_with_one_split() -> None:
@@ -86,11 +99,11 @@ def test_the_lines_start_from_what_was_measured_with_one_split() -> None:
     assert ideal.dash != bound.dash
     peer = CONFIG | {"mode": "torch_pipelining", "peer_schedule": "1f1b"}
     assert SCALING.references(Baseline(peer, T1, [(3.0, 1.0), (1.0, 3.0)]), [4])[1].times_s == pytest.approx(
-        (unequal_stages_time_s(T1, 4, "1f1b", [(3.0, 1.0), (1.0, 3.0)]),)
+        (least_time_s(T1, 4, "1f1b", [(3.0, 1.0), (1.0, 3.0)]),)
     )
     assert [line.label for line in SCALING.references(Baseline(CONFIG, T1), [1])] == ["ideal"]
-    assert ideal_time_s(T1, 1, 4) == pytest.approx(unequal_stages_time_s(T1, 1, "1f1b", [(1.0, 5.0), (3.0, 2.0)])) == T1
-    assert unequal_stages_time_s(6.0, 4, "gpipe", [(2.0, 1.0), (1.0, 2.0)]) == pytest.approx(4.5)
+    assert least_time_s(T1, 1, "1f1b", [(1.0, 5.0), (3.0, 2.0)]) == pytest.approx(T1)
+    assert least_time_s(6.0, 4, "gpipe", [(2.0, 1.0), (1.0, 2.0)]) == pytest.approx(4.5)
     assert {name for name in EXPERIMENTS if experiment(name).scaling} == {"pipeline"}
     assert experiment("pipeline").scaling is SCALING
     assert SCALING.field in experiment("pipeline").config.model_fields

@@ -151,7 +151,7 @@ def test_a_table_whose_stages_wait_for_each_other_is_refused() -> None:
 
 
 @pytest.mark.parametrize("schedule", get_args(Schedule))
-@pytest.mark.parametrize("work", [(1, 1, 1), (1, 1.2, 0.8), (1, 0.8, 1.2), (1, 2, 0.5)])
+@pytest.mark.parametrize("work", [(1, 1, 1), (1, 1.2, 0.8), (1, 0.8, 1.2), (1, 2, 0.5), (1, 2, 1.5), (2, 1, 3)])
 def test_the_simulated_bubble_is_the_papers_formula(schedule: Schedule, work: tuple[float, ...]) -> None:
     ahead, of_inputs, of_weights = work
     lasts = dict(zip(get_args(What), (ahead, of_inputs + of_weights, of_inputs, of_weights), strict=False))

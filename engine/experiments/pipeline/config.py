@@ -15,38 +15,33 @@ from engine.pipelining import Layout, Schedule, speed_up_bound
 # ---- Reference lines of its sweeps: equal stages, and the measured stages in their schedule's order -----------------
 
 
-def ideal_time_s(one_split_s: float, splits: int, stages: int) -> float:
-    """Return the execution time of a pipeline of equal stages without overhead per micro-batch: T1 (m + p - 1) / (m p).
+def least_time_s(one_split_s: float, splits: int, schedule: Schedule, stage_work: Sequence[Sequence[float]]) -> float:
+    """Return the minimum execution time of stages with this work (`speed_up_bound`) in a schedule's order, without
+    overhead per micro-batch.
 
-    `one_split_s` is T1, measured with 1 split, where only one of the p stages works at a time (Huang et al., GPipe,
-    section 2.3).
+    `one_split_s` is T1, measured with 1 split. By gpipe and 1f1b only one stage works at a time then, so that p equal
+    stages take T1 (m + p - 1) / (m p) (Huang et al., GPipe, section 2.3). By zb_h1 weight gradients overlap already.
     """
-    return one_split_s * (splits + stages - 1) / (splits * stages)
-
-
-def unequal_stages_time_s(
-    one_split_s: float, splits: int, schedule: Schedule, stage_work: Sequence[Sequence[float]]
-) -> float:
-    """Return the minimum execution time of stages with these forwards and backwards in that order, without overhead per
-    micro-batch.
-    """
-    return one_split_s / speed_up_bound(schedule, stage_work, Layout(len(stage_work), splits))
+    one, more = (speed_up_bound(schedule, stage_work, Layout(len(stage_work), each)) for each in (1, splits))
+    return one_split_s * one / more
 
 
 def _references(baseline: Baseline, splits: Sequence[int]) -> list[Reference]:
-    """Return the lines of gpipe and 1f1b; with 1 split other schedules already work in several stages at a time."""
-    start, config, work = (
-        baseline.execution_time_s,
-        PipelineConfig.model_construct(**baseline.config),
-        baseline.stage_work,
-    )
-    if config.schedule not in ("gpipe", "1f1b"):
+    """Return the lines of a schedule; interleaved has none, since it can't start from 1 split."""
+    config, work = PipelineConfig.model_construct(**baseline.config), baseline.stage_work
+    if config.schedule == "interleaved":
         return []
-    lines = [Reference("ideal", "dash", tuple(ideal_time_s(start, each, config.stages) for each in splits))]
+    kinds = [sum(kind) for kind in zip(*work, strict=True)] or (1.0, 1.0, 1.0)
+    drawn = [Reference("ideal", "dash", _least_times(baseline, splits, config.schedule, [kinds] * config.stages))]
     if work:
-        bounds = [unequal_stages_time_s(start, each, config.schedule, work) for each in splits]
-        lines.append(Reference("bound for these stages", "dot", tuple(bounds)))
-    return lines
+        drawn.append(Reference("bound for these stages", "dot", _least_times(baseline, splits, config.schedule, work)))
+    return drawn
+
+
+def _least_times(
+    baseline: Baseline, splits: Sequence[int], schedule: Schedule, work: Sequence[Sequence[float]]
+) -> tuple[float, ...]:
+    return tuple(least_time_s(baseline.execution_time_s, each, schedule, work) for each in splits)
 
 
 SCALING = Scaling(
