@@ -12,11 +12,12 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing.reduction import DupFd
 from types import TracebackType
 from typing import Any
 
+from engine.errors import UnknownName
 from engine.metrics import PHASES
 from engine.trace.layout import (
     ASKED,
@@ -44,8 +45,19 @@ from engine.trace.layout import (
     WORD,
 )
 
-KIND_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
-PHASE_NUMBERS = {phase: number for number, phase in enumerate(PHASES)}
+
+class _Numbers(dict[str, int]):
+    """The numbers of names; an unknown name raises `UnknownName`, at no cost for the known ones."""
+
+    def __init__(self, kind: str, names: Iterable[str]) -> None:
+        super().__init__({name: number for number, name in enumerate(names)})
+        self.kind = kind
+
+    def __missing__(self, name: str) -> int:
+        raise UnknownName(self.kind, str(name), self)
+
+
+KIND_NUMBERS, PHASE_NUMBERS = _Numbers("kind of operation", KINDS), _Numbers("phase", PHASES)
 WAITING = KIND_NUMBERS["wait"]
 SHARED = LANES - 1
 """The lane of threads beyond `LANES`; what they are doing is not kept."""

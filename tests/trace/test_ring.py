@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from engine.errors import UnknownName
 from engine.trace.chunk import DTYPE, Entries, TraceChunk
 from engine.trace.layout import (
     ASKED,
@@ -155,6 +156,21 @@ def test_sums_are_exact_and_an_inner_phase_stops_the_outer_one() -> None:
     assert reader.sums()["wait"] == pytest.approx(wait / 1e9 - 0.02, abs=1e-4)
     assert reader.sums()["compute"] == pytest.approx((compute - wait) / 1e9, abs=1e-4)
     assert reader.sums()["serve"] == 1.5
+
+
+def test_an_unknown_phase_or_kind_is_refused_with_the_known_ones() -> None:
+    writer, reader = pair()
+    with pytest.raises(
+        UnknownName, match=r"Unknown phase 'exchange'\. Known: compute, communicate, wait, update, data"
+    ):
+        writer.phase("exchange")
+    with pytest.raises(UnknownName, match=r"Unknown phase 'computation'\. Did you mean 'compute'\?"):
+        writer.phase("computation")
+    with pytest.raises(UnknownName, match="Unknown phase 'exchange'"):
+        writer.spend("exchange", 1)
+    with pytest.raises(UnknownName, match="Unknown kind of operation 'gather'"):
+        writer.operation("gather")
+    assert not len(reader.drain()) and not reader.sums().get("exchange")
 
 
 def test_a_wait_is_no_progress_and_a_step_is() -> None:
