@@ -22,7 +22,7 @@ from app.ui.run_state import NO_RUN
 from app.ui.store_access import reading
 from engine.analysis.statistics.groups import Group, grouped
 from engine.analysis.statistics.intervals import LIMIT, mean_interval
-from engine.errors import EngineError
+from engine.errors import EngineError, counted
 from engine.metrics import metric
 from engine.published import EXECUTION, PASSES, WHOLE, Figure, Size, figure
 from engine.published.comparison import (
@@ -252,7 +252,7 @@ def _badges(ours: FigureComparison | None, sweeps: Sequence[Sweep]) -> None:
     active = next((sweep for sweep in sweeps if sweep.active), None)
     if active:
         state = "paused" if active.paused else "in progress"
-        st.badge(f"{state}, {active.ended} of {active.total} runs ended", color="blue")
+        st.badge(f"{state}, {active.ended} of {counted(active.total, 'run')} ended", color="blue")
     if ours and ours.finished and ours.counts:
         for result, count in ours.counts.items():
             st.badge(f"{count} {result}", color=COLOURS[result])
@@ -295,7 +295,7 @@ def _launch_button(found: Figure, size: Size, *, primary: bool = False, reductio
         return
     with st.container(gap="xsmall"):
         if st.button(
-            f"Launch {size}: {len(planned.cells)} runs",
+            f"Launch {size}: {counted(len(planned.cells), 'run')}",
             key=f"launch-{found.key(size)}",
             type="primary" if primary else "secondary",
             **current_user.control("launch sweep"),
@@ -313,7 +313,7 @@ def _facts(found: Figure, ours: FigureComparison | None) -> list[tuple[str, str]
     ]
     if ours is None:
         return facts
-    sweep, runs = ours.sweep, f"{len(ours.finished)} of {ours.planned} runs finished"
+    sweep, runs = ours.sweep, f"{len(ours.finished)} of {counted(ours.planned, 'run')} finished"
     return [
         *facts,
         ("Reductions", " ".join(found.versions[ours.size].reduced)),

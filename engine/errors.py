@@ -203,9 +203,20 @@ class RankFailed(RunFailed):
         super().__init__(sentence)
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun, in the plural unless it is one."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def counted(count: float | str, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is one: `1 update`, `0.5 updates`, `1,200 batches`.
+
+    A count that is already text stays as it is. The noun may follow adjectives.
+    """
+    text = count if isinstance(count, str) else f"{count:,}"
+    return f"{text} {noun if text == '1' else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a regular noun."""
+    if noun.endswith(("s", "x", "ch", "sh")):
+        return f"{noun}es"
+    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
 
 
 def _unknown(kind: str, name: str, known: list[str]) -> str:

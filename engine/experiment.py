@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any, Literal
 
 from engine.config import Config
-from engine.errors import UnknownName
+from engine.errors import UnknownName, counted
 from engine.metrics import ACCURACY, LAST_EPISODES, Result, depends_on_time
 
 # ---- The total work of a run, as its config declares it before it starts -------------------------------------------
@@ -50,7 +50,7 @@ class Work:
     def in_words(self) -> str:
         """Return `24 passes, 34,488 samples, 1,080 updates`."""
         units = [] if self.passes is None else [f"{self.amount:,} {self.unit}"]
-        return ", ".join(filter(None, [self.shortly(), *units, _count(self.updates, "update"), self.batches]))
+        return ", ".join(filter(None, [self.shortly(), *units, counted(round(self.updates), "update"), self.batches]))
 
 
 def in_passes(passes: float) -> str:
@@ -61,10 +61,6 @@ def in_passes(passes: float) -> str:
 def passes_number(passes: float) -> str:
     """Return the number alone, with at most four significant digits: `24`, `0.3333`, `1,440`."""
     return f"{passes:,.0f}" if passes >= 1000 else f"{passes:.4g}"
-
-
-def _count(amount: float, noun: str) -> str:
-    return f"{round(amount):,} {noun}{'' if round(amount) == 1 else 's'}"
 
 
 # ---- How an experiment takes part in duels; a field of its `Experiment` --------------------------------------------

@@ -11,6 +11,7 @@ from app.museum import card, launch, section
 from app.ui import components, current_user, widgets
 from app.ui.html import breadcrumb, link
 from app.ui.store_access import reading
+from engine.errors import counted
 from engine.museum.exhibit import SIGNS, SYSTEMS
 from engine.museum.latest_runs import Museum, museum
 from engine.registry import experiment
@@ -45,7 +46,7 @@ def cards(found: Museum) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Run all exhibits", key="museum.run.all", type=kind, **control):
             launch("all")
-        st.caption(f"{len(found.visits)} of {len(SIGNS)} exhibits have results.", width="content")
+        st.caption(f"{len(found.visits)} of {counted(len(SIGNS), 'exhibit')} have results.", width="content")
     for title, name in titles.items():
         if chosen in (None, "All", title):
             st.header(title, anchor=False)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine.errors import counted
 from tests.test_architecture import ROOT, modules
 
 EVERYWHERE = {
@@ -182,3 +183,38 @@ def test_no_label_is_the_name_of_a_class() -> None:
                     if isinstance(text, ast.Constant) and isinstance(text.value, str) and like_a_class.match(text.value)
                 ]
     assert not [(text, place) for text, place in given if text in classes]
+
+
+def test_a_plural_is_formed_by_one_function() -> None:
+    own = re.compile(r"""\{''[ ]if[ ][^{}]*==[ ]1[ ]else[ ]'(?:s|es)'\}|\+[ ]\("s"[ ]if""", re.X)
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for top in ("app", "engine", "pages")
+        for path in sorted((ROOT / top).rglob("*.py"))
+        for match in own.finditer(path.read_text())
+    ]
+    assert found == [], "use counted() or plural() of engine/errors.py"
+    assert counted(1, "update") == "1 update"
+    assert counted("1", "update") == "1 update"
+    assert counted(0.5, "update") == "0.5 updates"
+    assert counted(1200, "tuning batch") == "1,200 tuning batches"
+    assert counted(2, "entry") == "2 entries"
+    assert counted(2, "day") == "2 days"
+
+
+GUARDED = {"curve_charts.py": "lines over at least two runs"}
+
+
+def test_pages_count_things_in_the_singular_too() -> None:
+    """A number that the code knows only at run time stands before a plural only where 1 has its own words."""
+    things = "runs|updates|batches|steps|points|ranks|seeds|cells|rows|accounts|combinations|samples|splits"
+    bare = re.compile(rf"\{{(?:len\([\w.]+\)|number\([\w., ]+\)|[\w.]*(?:total|count))(?::,)?\}} (?:{things})\b(?!/)")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {match[0]}"
+        for top in ("app", "pages", "engine/cli")
+        for path in sorted((ROOT / top).rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for match in bare.finditer(line)
+        if not re.search(r"> 1\b|== 1\b", line) and path.name not in GUARDED
+    ]
+    assert found == []

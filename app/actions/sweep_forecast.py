@@ -11,6 +11,7 @@ from app.ui import current_user
 from app.ui.html import as_text, number
 from app.ui.store_access import reading
 from app.ui.widgets import show_facts
+from engine.errors import counted
 from engine.home import Home
 from engine.launch_options import USUAL, LaunchOptions
 from engine.queue import sweep_estimate
@@ -43,7 +44,7 @@ def before_launch(experiment: str, planned: Plan, seeds: int, timing: Timing | N
         repeats = list(planned.cells[: len(planned.cells) // seeds]) * (timing.most - seeds)
         most = _planned(experiment, planned, [*cells, *repeats], True, asked)
         took = "" if most.idle_s is None else f", about {duration(most.idle_s)} and {hours(most)}"
-        shown.append(("With all repeats", f"{len(planned.cells) + len(repeats):,} runs{took}"))
+        shown.append(("With all repeats", f"{counted(len(planned.cells) + len(repeats), 'run')}{took}"))
     show_facts(shown)
     with reading() as reader:
         slowed = slowed_by_others(reader)
@@ -173,10 +174,10 @@ def _source(found: Outlay) -> str:
         return f"Estimated from the total times of similar runs on this machine{work}."
     others = "each of the others" if found.like else "each"
     basis = {0: "their mean", 1: "the time of the run that differs only in the varied settings"}.get(
-        found.near, f"the median of the {found.near:,} runs that differ only in the varied settings"
+        found.near, f"the median of the {counted(found.near, 'run')} that differ only in the varied settings"
     )
     have = (
-        f"{found.like} of {found.runs} runs {'has' if found.like == 1 else 'have'} similar ones"
+        f"{found.like} of {counted(found.runs, 'run')} {'has' if found.like == 1 else 'have'} similar ones"
         if found.like
         else "None of the runs has similar ones"
     )

@@ -32,6 +32,7 @@ from engine.analysis.comparability import unreliable
 from engine.analysis.result import ranking_metric
 from engine.analysis.run_values import curves_among, metric_among, metric_names, setting_among
 from engine.analysis.scaling.targets import choices, time_text, to_goal, usual_target, way
+from engine.errors import counted
 from engine.home import Home
 from engine.metrics import depends_on_time, is_rate, metric
 from engine.registry import experiment_title, known_experiment
@@ -132,8 +133,8 @@ def first_in_words(reader: Reader, groups: Mapping[str, Sequence[RunRow]], view:
 
 _COUNTS: Mapping[str, Callable[[float], str]] = {
     "passes": lambda value: f"{value:.3g} {'pass' if value == 1 else 'passes'}",
-    "updates": lambda value: f"{value:,.0f} updates",
-    "step": lambda value: f"{value:,.0f} steps",
+    "updates": lambda value: counted(round(value), "update"),
+    "step": lambda value: counted(round(value), "step"),
     "time": time_text,
 }
 """Places on the x-axes on which a target can be reached, in words."""
@@ -253,7 +254,7 @@ def _single(reader: Reader, found: Compared, view: CompareView, name: str) -> _C
     read = curve_data.curves(reader, found.runs, name, view.x)
     drawn = [curve for curve in read if curve.x.size]
     shown, total = sum(curve.y.size for curve in read), sum(curve.total for curve in read)
-    thinned = f"Showing {shown:,} of {total:,} points." if total > shown else ""
+    thinned = f"Showing {shown:,} of {counted(total, 'point')}." if total > shown else ""
     picture = curve_charts.of_runs(drawn, found.names, found.looks, curve_points.weight(name, view.smooth))
     return _Chart(
         picture,

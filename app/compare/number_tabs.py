@@ -26,6 +26,7 @@ from engine.analysis.result import ranked_or_telling, ranking_metric
 from engine.analysis.run_values import Value, field_names, is_timed, label, number, setting_title, shown, value
 from engine.analysis.run_values import names as number_names
 from engine.config_values import field_title, value_in_words
+from engine.errors import counted
 from engine.filter.tree import metric_written
 from engine.home import Home
 from engine.own_methods.cards import CODE
@@ -276,7 +277,7 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
                 heading=lambda name: f"{name[:1].upper()}{name[1:]}",
             )
         said = (
-            f"{equal} {'field is' if equal == 1 else 'fields are'} equal in all {len(found.runs)} runs"
+            f"{equal} {'field is' if equal == 1 else 'fields are'} equal in all {counted(len(found.runs), 'run')}"
             if rows
             else "Nothing recorded"
         )
@@ -334,4 +335,4 @@ def timelines(runs: Sequence[RunRow], reader: Reader) -> None:
         st.html(run_link(f"{run.id}: {title_of(run)}", run.id))
         components.timeline(run.id, len(reader.details.ranks(run.id)), active=run.status not in ENDED)
     if len(recorded) > MOST:
-        st.caption(as_text(f"The first {MOST} of {len(recorded)} runs with recorded operations are shown."))
+        st.caption(as_text(f"The first {MOST} of {counted(len(recorded), 'run')} with recorded operations are shown."))

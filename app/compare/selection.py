@@ -24,7 +24,7 @@ from engine.analysis.run_values import (
     names,
     resolved,
 )
-from engine.errors import EngineError
+from engine.errors import EngineError, counted
 from engine.filter.syntax import LONGEST
 from engine.registry import experiment_title
 from engine.store import Reader
@@ -203,7 +203,7 @@ def chooser(reader: Reader, view: CompareView, key: str) -> None:
     height = min(10, len(newest) + 1) * ROW_PX + 2
     ticked = st.dataframe(
         frame, column_config=columns, hide_index=True, height=height, row_height=ROW_PX, key=key, on_select="rerun", selection_mode="multi-row",  # noqa: E501
-        alt=f"The newest {len(newest)} runs",
+        alt=f"The newest {counted(len(newest), 'run')}",
     ).selection.rows  # fmt: skip
     ids = sorted({*view.runs, *(newest[row].id for row in ticked if row < len(newest))})
     verb = "Add" if view.runs else "Compare"

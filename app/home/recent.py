@@ -40,7 +40,7 @@ from app.ui.store_access import COMMAND_TIMEOUT_S, command
 from app.ui.widgets import title_of
 from engine.analysis.result import NotLearned, not_learned, ranked
 from engine.analysis.run_values import lower_title
-from engine.errors import EngineError
+from engine.errors import EngineError, counted
 from engine.experiment import Experiment
 from engine.home import Home
 from engine.metrics import metric
@@ -75,7 +75,7 @@ def news_html(reader: Reader, since: str) -> Markup:
     )
     listed = sum(sum(each.statuses.values()) for each in found)
     if total > listed or total > len(found):
-        shown += paragraph(link(f"View all {total:,} runs", _runs(since, sort="-ended")))
+        shown += paragraph(link(f"View all {counted(total, 'run')}", _runs(since, sort="-ended")))
     return paragraph(head) + shown
 
 
@@ -283,7 +283,7 @@ def _active(sweeps: Sequence[Sweep]) -> list[str]:
     active = [sweep for sweep in sweeps if sweep.active][:1]
     return [
         sweep_link(f"sweep {sweep.id}", sweep.id)
-        + f" {'paused' if sweep.paused else 'running'}, {sweep.ended} of {sweep.total} runs ended"
+        + f" {'paused' if sweep.paused else 'running'}, {sweep.ended} of {counted(sweep.total, 'run')} ended"
         for sweep in active
     ]
 

@@ -22,7 +22,7 @@ from app.ui.html import as_text, joined, quiet
 from app.ui.store_access import reading
 from engine.commands.lab_settings import approve_experiment
 from engine.config_values import usual_values, value_in_words, with_article
-from engine.errors import ConfigError, EngineError
+from engine.errors import ConfigError, EngineError, counted
 from engine.experiment import Experiment, MessagePattern, Preset, ReadySweep
 from engine.home import Home
 from engine.metrics import metric
@@ -270,13 +270,13 @@ def _grid_in_words(ready: ReadySweep, *, at_lesson_size: bool) -> str:
     over = [f"{name.replace('_', ' ')} {values}" for name, values in ready.over.items()]
     cells = prod(len(values.split(",")) for values in ready.over.values())
     if at_lesson_size:
-        runs, size = cells, f"{cells} runs, one of each value"
+        runs, size = cells, f"{counted(cells, 'run')}, one of each value"
     elif ready.is_timed:
         runs = 1 + FEWEST_TIMED * cells
-        size = f"at least {runs} runs, one at a time"
+        size = f"at least {counted(runs, 'run')}, one at a time"
     else:
         runs = ready.seeds * cells
-        size = f"{runs} runs, {ready.seeds} seeds of each value"
+        size = f"{counted(runs, 'run')}, {counted(ready.seeds, 'seed')} of each value"
     takes = f": about {_rounded(ready.run_s * runs)} on two cores" if ready.run_s else ""
     return f"{' x '.join(over)}; {size}{takes}"
 

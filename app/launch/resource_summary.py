@@ -59,7 +59,9 @@ def caveats(config: Config, demand: Demand, machine: Machine) -> list[str]:
     if config.device == "auto" and not machine.gpus:
         found.append("No GPU found: all ranks run on the CPU.")
     if demand.gpus and demand.ranks > demand.gpus:
-        found.append(f"{demand.ranks} ranks share {counted(demand.gpus, 'GPU')}: on one GPU the ideal speed-up is 1.")
+        found.append(
+            f"{counted(demand.ranks, 'rank')} share {counted(demand.gpus, 'GPU')}: on one GPU the ideal speed-up is 1."
+        )
     return found
 
 

@@ -12,7 +12,7 @@ from app.ui.html import as_text
 from engine.analysis.run_values import lower_title
 from engine.config import Config
 from engine.config_values import read_values, usual_values, value_in_words
-from engine.errors import ConfigError, UnknownName
+from engine.errors import ConfigError, UnknownName, counted
 from engine.experiment import Experiment
 from engine.script.command import Command
 from engine.store import Launch, SweepLaunch
@@ -321,13 +321,13 @@ def _summary(found: Experiment, planned: Plan, seeds: int, draw: Draw | None, ti
     if timing:
         cells = len(planned.cells) // seeds
         return (
-            f"{count_of(planned, timing)}: {seeds} of each of {cells} combinations, and up to "
+            f"{count_of(planned, timing)}: {seeds} of each of {counted(cells, 'combination')}, and up to "
             f"{timing.most} until its median time is known to ± {100 * timing.within:g} %."
         )
     fields = [field for field in planned.grid if field != SEED]
     if draw:
         ranges = ", ".join(f"{_named(found, field)} from {text.strip()}" for field, text in draw.over.items())
-        return f"{count_of(planned)}: {draw.count} samples of {ranges} × {seeds} {'seed' if seeds == 1 else 'seeds'}."
+        return f"{count_of(planned)}: {counted(draw.count, 'sample')} of {ranges} × {counted(seeds, 'seed')}."
     over = " × ".join(
         f"{_named(found, field)} {', '.join(map(value_in_words, planned.grid[field]))}" for field in fields
     )

@@ -15,6 +15,7 @@ from app.ui.widgets import Colour
 from engine.access.confusables import sort_key
 from engine.access.quotas import BOUNDS, Value
 from engine.access.rules import ROLES, Role
+from engine.errors import counted
 from engine.home import Home
 from engine.queue.forecast import limits_of
 from engine.store import Person, Reader, Store
@@ -68,7 +69,7 @@ def searched(people: Sequence[Person]) -> list[Person]:
         if all(word in f"{one.name} {one.email}".casefold() or one.role.startswith(word) for word in words)
     ]
     if words:
-        st.caption(f"{len(found):,} of {len(people):,} accounts")
+        st.caption(f"{len(found):,} of {counted(len(people), 'account')}")
     return found
 
 

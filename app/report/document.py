@@ -14,6 +14,7 @@ from app.charts.plotly_figures import PlainFigure
 from app.core.assets import PLOT_SCRIPTS, PLOTLY, macro, render, static_text
 from app.core.formatting import LEAST_PERCENT, absolute
 from engine import __version__
+from engine.errors import counted
 from engine.home import ROOT
 from engine.store.timestamps import now
 from engine.transfer.tables import Table, plain
@@ -195,7 +196,7 @@ def _chart(part: Chart, number: int) -> Markup:
 
 def _grid(title: str, table: Table, headings: Sequence[str], number: int) -> Markup:
     left_out = (
-        f"First {MOST_ROWS} of {len(table.rows):,} rows. The saved file contains all rows."
+        f"First {MOST_ROWS} of {counted(len(table.rows), 'row')}. The saved file contains all rows."
         if len(table.rows) > MOST_ROWS
         else ""
     )

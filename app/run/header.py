@@ -29,7 +29,7 @@ from engine.analysis.comparability import environment_shown, in_words
 from engine.analysis.result import ranked
 from engine.analysis.run_values import setting_title
 from engine.config_values import field_title
-from engine.errors import EngineError
+from engine.errors import EngineError, counted
 from engine.home import Home
 from engine.metrics import Metric, as_set
 from engine.queue.cluster_wait import job_state
@@ -237,7 +237,7 @@ def _curve_chart(known: Metric, found: Sequence[Series], roles: dict[int, str]) 
     shown, total = sum(len(series.ids) for series in found), sum(series.total for series in found)
     said = [known.help] if known.help else []
     said += (
-        [f"Showing {shown:,} of {total:,} points: first, last, minimum and maximum of each bucket."]
+        [f"Showing {shown:,} of {counted(total, 'point')}: first, last, minimum and maximum of each bucket."]
         if total > shown
         else []
     )

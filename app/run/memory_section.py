@@ -8,6 +8,7 @@ import streamlit as st
 from app.charts import plotly_figures
 from app.ui import components
 from app.ui.html import as_text, number, table
+from engine.errors import counted
 from engine.metrics import metric
 from engine.store import Reader
 from engine.store.records import Run
@@ -68,7 +69,7 @@ def memory(run: Run, reader: Reader) -> None:
                 table=True,
             )
     if len(found) > MOST_FIGURES:
-        st.caption(f"Figures of the first {MOST_FIGURES} of {len(found)} ranks.")
+        st.caption(f"Figures of the first {MOST_FIGURES} of {counted(len(found), 'rank')}.")
 
 
 def step_memories(run: Run, reader: Reader) -> list[StepMemory]:

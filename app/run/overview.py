@@ -21,7 +21,7 @@ from app.run.recognised import recognised, revision
 from app.ui import components, current_user
 from app.ui.html import as_text, fact_row, link, run_link, slot
 from app.ui.widgets import PAGES
-from engine.errors import ConfigError
+from engine.errors import ConfigError, counted
 from engine.experiment import Experiment
 from engine.home import Home
 from engine.launch import why_not_resumable, why_not_retriable
@@ -323,14 +323,14 @@ def _sweep_of_command(run: Run) -> Iterator[NextStep]:
 def _with_fewer(known: Experiment, run: Run, count: str) -> Iterator[NextStep]:
     """Yield the same run with a single trainer, or with two if it had one, if the experiment allows that."""
     number = 2 if run.config[count] == 1 else 1
-    noun = known.counts[count] + ("s" if number > 1 else "")
+    named = counted(number, known.counts[count])
     for changes in ({count: number}, {count: number, known.axis: number}):
         try:
             config = known.config.check({**run.config, **changes})
         except (ConfigError, TypeError):
             continue
         query = launch_query(known, run.preset, config.model_dump(mode="json"))
-        return (yield NextStep(f"Same with {number} {noun}", "Fill the launch form.", "launch", query))
+        return (yield NextStep(f"Same with {named}", "Fill the launch form.", "launch", query))
 
 
 def _contrast(known: Experiment, run: Run) -> Iterator[NextStep]:

@@ -9,6 +9,7 @@ from app.ui.html import as_text, fact_row, titled
 from app.ui.store_access import command as store_command
 from app.ui.widgets import PAGES
 from engine.analysis.comparability import code_in_words
+from engine.errors import counted
 from engine.home import Home
 from engine.metrics import DIRECTIONS, MetricSetting
 from engine.runtime.command.snapshot import diff_of
@@ -48,7 +49,7 @@ def about_command(run: Run, reader: Reader) -> None:
         if diff:
             lines = diff.splitlines()
             cut = f", the first {MOST_LINES:,}" if len(lines) > MOST_LINES else ""
-            with st.expander(f"Changes since the commit ({len(lines):,} lines{cut})", type="compact"):
+            with st.expander(f"Changes since the commit ({counted(len(lines), 'line')}{cut})", type="compact"):
                 st.code("\n".join(lines[:MOST_LINES]), language="diff", height=400 if len(lines) > 20 else "content")
         _ask_ranking(run, reader)
 

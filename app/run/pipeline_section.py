@@ -29,7 +29,7 @@ from engine.analysis.pipeline import (
     stage_work,
     unhindered,
 )
-from engine.errors import EngineError
+from engine.errors import EngineError, counted
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.pipelining import FORMULAS, ideal_bubble
 from engine.recorder import Span
@@ -117,7 +117,7 @@ def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader
 def tiles(found: Measures, best: SpeedupBound) -> list[Markup]:
     """Return a batch's key metrics as HTML tiles."""
     stages = len(found.shares)
-    splits = f"{found.splits:,} split{'' if found.splits == 1 else 's'}"
+    splits = counted(found.splits, "split")
     moved = (percent(found.moving), "send and receive") if found.moving else ("–", "not recorded")
     return [
         tile(
@@ -129,7 +129,7 @@ def tiles(found: Measures, best: SpeedupBound) -> list[Markup]:
         tile(
             "Ideal bubble",
             percent(found.ideal),
-            f"{stages} equal stages, {splits}",
+            f"{counted(stages, 'equal stage')}, {splits}",
             "The bubble of the same order of work with equal stages and zero transfer time.",
         ),
         tile(
@@ -192,7 +192,7 @@ def _choose(run: Run, config: PipelineConfig, reader: Reader) -> tuple[BatchSpan
     recorded, settings = reader.details.recorded_batches(run.id, config.splits), config.model_dump()
     newest = last_complete(reader, run.id, recorded, settings)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        help_text = f"{len(recorded)} of {config.batches:,} batches were traced, the same ones at all stages."
+        help_text = f"{len(recorded)} of {counted(config.batches, 'batch')} were traced, the same ones at all stages."
         chosen = st.selectbox(
             "Batch",
             [NEWEST, *(str(number + 1) for number in reversed(recorded))],
@@ -209,10 +209,7 @@ def _choose(run: Run, config: PipelineConfig, reader: Reader) -> tuple[BatchSpan
 
 
 def _chart(run: Run, drawn: BatchSpans, measured: BatchSpans, says: str = "") -> None:
-    what = (
-        f"{drawn.stages} stages, {drawn.splits} micro-batch{'' if drawn.splits == 1 else 'es'}, "
-        f"{drawn.window_s * 1e3:,.4g} ms."
-    )
+    what = f"{counted(drawn.stages, 'stage')}, {counted(drawn.splits, 'micro-batch')}, {drawn.window_s * 1e3:,.4g} ms."
     st.caption(f"Batch {drawn.number + 1}: {what} {says}")
     alt = f"Gantt chart of batch {drawn.number + 1}: {what}"
     components.figure(

@@ -6,7 +6,7 @@ from contextlib import suppress
 from markupsafe import Markup, escape
 
 from app.core.formatting import absolute, ago, duration, scaled
-from app.run.why import summary_sentence, why
+from app.run.why import ANSWERS, summary_sentence, why
 from app.ui.documentation import guide
 from app.ui.html import (
     bar,
@@ -107,7 +107,10 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
         reason = "" if run.active else reason
     elif entry.disturbed:
         reason += f" {DISTURBED_NUMBER}"
-    said = (term_within(reason, "this bubble", "bubble"), guide(run.experiment))
+    said = (
+        term_within(reason, "this bubble", "bubble"),
+        guide(run.experiment, section=ANSWERS.get(run.experiment, "")),
+    )
     more = [quiet(joined(filter(None, said), " "))] if reason else []
     return stacked([strong(term_within(sentence, "updates old", "staleness")), *more])
 
@@ -188,7 +191,9 @@ def facts_of(
     if run.terms.priority != "normal":
         pairs.append(("Priority", run.terms.priority))
     if run.cores or run.terms.oversubscribe:
-        numbers = f"{len(run.cores)} (number{'' if len(run.cores) == 1 else 's'} {', '.join(map(str, run.cores))})"
+        numbers = (
+            f"{len(run.cores)} ({'number' if len(run.cores) == 1 else 'numbers'} {', '.join(map(str, run.cores))})"
+        )
         pairs.append(("Cores", "shared with other runs" if run.terms.oversubscribe else numbers))
     pairs += _disturbance(run, entry)
     pairs += _limits(run)
@@ -265,11 +270,30 @@ def _tile(name: str, entry: RunRow, result: Ranked | None) -> Markup:
     )
     if name == LOSS and "environment" in entry.config:
         beside.append("of the policy: its size does not tell how well it plays")
+    if target := _target(name, entry, value):
+        beside.append(target)
     label = f"Result: {known.label.lower()}" if is_result else known.label
     help_text = f"{known.help} Runs of this experiment are ranked by it." if is_result else known.help
     value, unit = (None, known.unit) if value is None else scaled(value, known.unit)
     shown = number(value, unit=unit) + (" " + small(unit) if unit else "")
     return tile(term(label), shown, "; ".join(beside), help_text)
+
+
+def _target(name: str, entry: RunRow, value: float | None) -> str:
+    """Return whether a finished run meets the least value that its preset states; empty if its settings, apart from the
+    seed, differ from the preset's or none is stated.
+    """
+    known = known_experiment(entry.experiment)
+    preset = known.presets.get(entry.preset or "") if known else None
+    if known is None or preset is None or value is None or name not in preset.expects or entry.status != "finished":
+        return ""
+    settings = known.configure(entry.preset).model_dump(mode="json")
+    if any(settings[field] != given for field, given in entry.config.items() if field in settings and field != "seed"):
+        return ""
+    least = preset.expects[name]
+    unit = entry.metric(name).unit
+    said = f"{least:g}{f' {unit}' if unit else ''} that preset {entry.preset} states as its minimum"
+    return f"meets the {said}" if value >= least else f"below the {said}"
 
 
 def ranks_table(found: Sequence[RankRow], health: Health | None = None) -> Markup:

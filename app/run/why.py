@@ -74,7 +74,7 @@ def _hogwild(run: _Recorded) -> str:
     met = run.mean("perf/overwritten_updates")
     if met == 0:
         checks = run.values("perf/overwritten_updates")
-        here = f"here others wrote 0 % of the sampled weights during a trainer's own write ({checks:,} checks)"
+        here = f"here others wrote 0 % of the sampled weights during a trainer's own write ({counted(checks, 'check')})"
     elif met is not None:
         here = f"here others wrote {number(met, 2)} % of the sampled weights during a trainer's own write"
     elif run.settings.get("variant") == "tutorial":
@@ -91,7 +91,8 @@ def _parameter_server(run: _Recorded) -> str:
     cost = f"here trainers waited {waited} of their time" if waited else "it is not recorded here"
     if batch < trainers:
         stale = run.mean("perf/staleness")
-        old = "" if stale is None else f", and late gradients made the mean staleness {number(stale, 2)} updates"
+        late = "late gradients made the mean staleness"
+        old = "" if stale is None else f", and {late} {counted(number(stale, 2), 'update')}"
         return (
             f"Why a batch of {batch}: an update needs {batch} of {trainers} gradients, so the slowest trainers hold "
             f"no other up; {cost}{old}."
@@ -166,7 +167,7 @@ def _times(count: int) -> str:
 
 def _dppo(run: _Recorded) -> str:
     age = run.mean("perf/policy_age")
-    here = f"here {number(age, 2)} updates old" if age is not None else "its age is not recorded here"
+    here = f"here {counted(number(age, 2), 'update')} old" if age is not None else "its age is not recorded here"
     waited = run.share("collector", "wait", "lock")
     cost = f"; collectors waited {waited} of their time" if waited else ""
     bound = run.count("max_queue_size", 2 * run.count("collectors"))
@@ -178,7 +179,7 @@ def _dppo(run: _Recorded) -> str:
             )
         case "bounded_lag":
             most = run.settings.get("max_lag")
-            old = "of any age" if most is None else f"at most {most} update{'' if most == 1 else 's'} old"
+            old = "of any age" if most is None else f"at most {counted(run.count('max_lag'), 'update')} old"
             reason = f"Why a bounded lag: collectors play while the learner trains, with a policy {old}"
         case "update_locked":
             reason = "Why a lock around updates: no collector reads a policy that is half updated, and data may be old"
@@ -324,6 +325,18 @@ def _waiting(run: Run, phases: Mapping[int, Mapping[str, float]], ranks: Sequenc
 
 
 _WORDS = {"wait": "waited", "communicate": "communicated", "lock": "were blocked by locks"}
+ANSWERS = {
+    "async_sgd": "how-a-stale-gradient-is-applied",
+    "batched_reinforce": "why-batching-helps",
+    "dppo": "synchronization",
+    "fsdp": "data-flow",
+    "hogwild": "guarantees",
+    "parameter_server": "data-flow",
+    "pipeline": "the-schedules",
+    "sync_sgd": "data-flow",
+    "tensor_parallel": "what-does-splitting-a-layer-cost",
+}
+"""The section of each experiment's guide that explains why its system works as it does."""
 _WORDS_OF: Mapping[str, Mapping[str, str]] = {"hogwild": {"wait": "waited for the end of the others"}}
 """Words of systems whose ranks wait only for one thing."""
 
@@ -335,4 +348,4 @@ def _staleness(summaries: Sequence[Summary]) -> str:
     if not count:
         return ""
     mean = sum((each.mean or 0.0) * (each.count - each.nonfinite) for each in recorded) / count
-    return f"gradients were {number(mean, 2)} updates old on average"
+    return f"gradients were {counted(number(mean, 2), 'update')} old on average"

@@ -18,6 +18,7 @@ from app.runs.rows import TableRow
 from app.ui.run_state import DISTURBED, cause_of, outcome, status_counts, time_left
 from engine.analysis.comparability import in_words
 from engine.analysis.result import Ranked, not_learned
+from engine.errors import counted
 from engine.metrics import Result, metric
 from engine.store.records import ENDED, RunRow, Status
 
@@ -194,7 +195,9 @@ def _result(row: TableRow, facts: RowFacts) -> tuple[dict[str, str], Ranked] | N
     """Return the cell of the result, and the result: of a run, or the best of a sweep or duel."""
     if row.fold and row.best:
         run_id, best = row.best
-        hover = f"Run {run_id}: {best.words}; {row.statuses['finished']:,} of {len(row.run_ids):,} runs finished"
+        hover = (
+            f"Run {run_id}: {best.words}; {row.statuses['finished']:,} of {counted(len(row.run_ids), 'run')} finished"
+        )
         return {"text": f"best {best.short}", "hover": hover}, best
     ranked = facts.results.get(row.run.id) if row.run and not row.fold else None
     return ({"text": ranked.short, "hover": ranked.words}, ranked) if ranked else None

@@ -11,6 +11,7 @@ from app.ui.widgets import title_of
 from engine.analysis.result import NotLearned, Ranked, not_learned
 from engine.analysis.run_values import field_in_words, lower_title, most_telling_first
 from engine.duel.spec import from_json
+from engine.errors import counted
 from engine.metrics import Result, metric
 from engine.registry import experiment_title, known_experiment
 from engine.store import Reader, RunRow, StoredDuel, Sweep
@@ -243,7 +244,7 @@ def _span(values: Sequence[Any]) -> Any:
         return values[0]
     if len(values) <= MOST_DIFFERING:
         return ", ".join(map(str, values))
-    return f"{values[0]} … {values[-1]} ({len(values)} values)"
+    return f"{values[0]} … {values[-1]} ({counted(len(values), 'value')})"
 
 
 def _few(settings: Sequence[str]) -> str:

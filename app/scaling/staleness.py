@@ -29,6 +29,7 @@ from engine.analysis.scaling.staleness import (
 from engine.analysis.scaling.targets import choices
 from engine.analysis.statistics.groups import Counts, mean, percentile, together
 from engine.analysis.statistics.intervals import LIMIT, mean_interval
+from engine.errors import counted
 from engine.metrics import metric
 from engine.registry import experiments, known_experiment
 from engine.store import Reader
@@ -151,7 +152,7 @@ def _mean_section(
         st.markdown(as_text(sentence))
     page_capture.words(sentences[:MOST_COLUMNS])
     if (more := sum(map(len, by_line.values())) - len(columns)) > 0:
-        st.caption(f"Showing the first {len(columns)} sizes; the table has {more} more.")
+        st.caption(f"Showing the first {counted(len(columns), 'size')}; the table has {more} more.")
 
 
 def _columns(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]]) -> dict[str, Counts]:

@@ -43,6 +43,7 @@ from engine.analysis.run_values import cell_of, fields_in_words, label, lower_ti
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group
 from engine.config_values import value_in_words
+from engine.errors import counted
 from engine.home import Home
 from engine.metrics import is_rate, metric
 from engine.store import Reader, Sweep
@@ -242,7 +243,7 @@ def _unequal_counts(groups: Sequence[Group]) -> str:
     counts = sorted({len(group.values) for group in groups})
     if len(counts) < 2:
         return ""
-    return f" Means are over {counts[0]} to {counts[-1]} runs, so they also differ by their seeds."
+    return f" Means are over {counts[0]} to {counted(counts[-1], 'run')}, so they also differ by their seeds."
 
 
 def _table(found: Table, headings: Sequence[str], name: str, keys: int, unit: str) -> str:

@@ -25,7 +25,7 @@ from engine.analysis.run_values import is_warm_up, lower_title, measured, newest
 from engine.analysis.scaling.scaling_data import count_fields
 from engine.analysis.total_work import declared
 from engine.config_values import read_values, value_in_words
-from engine.errors import EngineError
+from engine.errors import EngineError, counted
 from engine.home import Home
 from engine.registry import definition
 from engine.store import Store, Sweep
@@ -105,8 +105,8 @@ def ask_retry(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     last = [run for run in every if not reached_budget(run)]
     bad, cancelled = (sum(run.status in statuses for run in last) for statuses in (BAD_ENDS, ("cancelled",)))
     st.write(
-        f"{bad} of {len(every)} cells failed or {'was' if bad == 1 else 'were'} lost. Each gets a new run at the end "
-        "of the queue; the old runs are kept."
+        f"{bad} of {counted(len(every), 'cell')} failed or {'was' if bad == 1 else 'were'} lost. "
+        "Each gets a new run at the end of the queue; the old runs are kept."
     )
     also = bool(cancelled) and st.toggle(
         f"Also retry {cancelled} cancelled",
@@ -182,7 +182,7 @@ def ask_cancel(sweep: Sweep) -> None:
     if not left:
         close_dialog(f"All runs of sweep {sweep.id} have ended. There is nothing to cancel.")
         return
-    st.write(f"{left} of {sweep.total} runs {'has' if left == 1 else 'have'} not ended.")
+    st.write(f"{left} of {counted(sweep.total, 'run')} {'has' if left == 1 else 'have'} not ended.")
     st.write(
         "Queued runs are removed from the queue; processes of running ones are stopped within seconds. Data "
         "recorded so far is kept."
@@ -237,7 +237,11 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             ("Runs ended", f"{sweep.ended} of {sweep.total}"),
             *([("Reproduces", figure_link(sweep.figure))] if sweep.figure else []),
             *([("Recorded", "in another lab; see each run for its source")] if sweep.is_imported else []),
-            *([("Random search", f"{sweep.draw.count} draws, seed {sweep.draw.seed}")] if sweep.draw else []),
+            *(
+                [("Random search", f"{counted(sweep.draw.count, 'draw')}, seed {sweep.draw.seed}")]
+                if sweep.draw
+                else []
+            ),
             *_timing(sweep, runs),
             *equal_work(sweep, runs),
             *(
@@ -269,11 +273,14 @@ def _unknown_medians(sweep: Sweep, runs: Sequence[RunRow]) -> str:
         return ""
     disturbed = sum(run.disturbed for run in newest(sweep, measured(sweep, runs)))
     why, cure = (
-        (f"{disturbed} runs were disturbed by other programs", "Close them, then press Measure again.")
+        (
+            f"{counted(disturbed, 'run')} {'was' if disturbed == 1 else 'were'} disturbed by other programs",
+            "Close them, then press Measure again.",
+        )
         if disturbed
         else ("the times vary too much", "Extend the sweep by more seeds, or launch one with longer runs.")
     )
-    return f"The median time of {unknown} of {len(found)} combinations isn't known: {why}. {cure}"
+    return f"The median time of {unknown} of {counted(len(found), 'combination')} isn't known: {why}. {cure}"
 
 
 def _timing(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
@@ -287,7 +294,7 @@ def _timing(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
         (
             "Timing",
             f"one run at a time, until medians are known to ± {100 * sweep.timing.within:g} %, at most "
-            f"{sweep.timing.most} runs each",
+            f"{counted(sweep.timing.most, 'run')} each",
         ),
         ("Medians known", f"{known} of {len(found)}"),
         *([("Warm-up", run_link(f"run {warm_up}", warm_up))] if warm_up else []),
@@ -364,7 +371,7 @@ def sweep_facts(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
         ("Runs", ", ".join(words for _, words in status_counts(sweep.statuses, sum(map(reached_budget, runs))))),
         ("Reproduces", sweep.figure),
         ("Recorded", "in another lab" if sweep.is_imported else ""),
-        ("Random search", f"{sweep.draw.count} draws, seed {sweep.draw.seed}" if sweep.draw else ""),
+        ("Random search", f"{counted(sweep.draw.count, 'draw')}, seed {sweep.draw.seed}" if sweep.draw else ""),
         ("Caution", mixture(runs)),
         *equal_work(sweep, runs),
         ("Timing", "exclusive (one run at a time)" if sweep.exclusive else ""),

@@ -120,10 +120,10 @@ def groups() -> dict[str, list[str]]:
     return found
 
 
-def guide(experiment: str, words: str = "Guide") -> Markup:
-    """Return a link to an experiment's guide; empty if it has none."""
+def guide(experiment: str, words: str = "Guide", section: str = "") -> Markup:
+    """Return a link to an experiment's guide, or to the section with that anchor; empty if it has none."""
     name = f"{GUIDES}{experiment}"
-    return link(words, at(f"/docs?page={name}")) if name in pages() else Markup("")
+    return link(words, at(f"/docs?page={name}") + (f"#{section}" if section else "")) if name in pages() else Markup("")
 
 
 def search(words: Sequence[str]) -> list[Section]:

@@ -25,6 +25,7 @@ from engine.analysis.scaling.time_difference import (
 )
 from engine.analysis.statistics.intervals import FEWEST, LIMIT, Interval
 from engine.analysis.total_work import unequal_work_of
+from engine.errors import counted
 from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow, is_complete
@@ -107,7 +108,8 @@ def disturbed_choice(
         if whole := widgets.include_disturbed(key):
             most = in_words(max((run.disturbance or 0.0 for run in disturbed), default=0.0))
             said = (
-                f"Other programs took up to {most} of the CPU time of {len(disturbed)} of {len(runs)} runs: their "
+                f"Other programs took up to {most} of the CPU time of {len(disturbed)} of "
+                f"{counted(len(runs), 'run')}: their "
                 "times, and differences between them, are not reliable."
             )
         elif of_speed and _are_too_few(done):

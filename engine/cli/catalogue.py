@@ -10,6 +10,7 @@ import click
 from engine.cli.answers import answer, picked, print_json, table, wants_json
 from engine.cli.frame import OWNER, WITHOUT_RUNNER, argument, command, option
 from engine.config import bound_of, choices_of, is_advanced, unit_of
+from engine.errors import counted
 from engine.experiment import Experiment
 from engine.home import Home
 from engine.registry import experiment, experiments, own_experiments
@@ -207,8 +208,8 @@ def add_environment_command(name: str = argument("ID"), owner: str = OWNER) -> N
     from engine.commands.catalogue import add_environment
 
     found = add_environment(Home.find(), name, by=owner)
-    acts = f"{found.choices} actions" if found.choices else f"{found.action} numbers per action"
-    answer({"added": name}, f"Added {name}: {found.observation} numbers per observation, {acts}.")
+    acts = f"{counted(found.choices, 'action')}" if found.choices else f"{counted(found.action, 'number')} per action"
+    answer({"added": name}, f"Added {name}: {counted(found.observation, 'number')} per observation, {acts}.")
 
 
 @command("add-dataset", within=catalogue_command, short_help="Add a data set in MNIST's format.")
@@ -224,7 +225,7 @@ def add_dataset_command(
     from engine.commands.catalogue import add_dataset
 
     listed = add_dataset(Home.find(), name, folder, by=owner, title=title).datasets[name]
-    said = f"Added {name}: {listed.train:,} training images, {listed.test:,} test images."
+    said = f"Added {name}: {counted(listed.train, 'training image')}, {counted(listed.test, 'test image')}."
     answer({"added": name}, said)
 
 

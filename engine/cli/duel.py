@@ -76,7 +76,8 @@ def launch_command(
     tuning, judged = len(duel.strategies) * len(duel.rates) * duel.tuning_seeds, len(duel.strategies) * duel.seeds
     answer(
         {"id": duel_id, "runs": tuning},
-        f"Duel {duel_id}: {tuning} tuning runs queued; {judged} judged runs follow automatically.\n"
+        f"Duel {duel_id}: {counted(tuning, 'tuning run')} queued; {counted(judged, 'judged run')} "
+        f"{'follows' if judged == 1 else 'follow'} automatically.\n"
         f"Show progress: python -m engine duel show {duel_id}",
     )
     print_cautions(filter(None, [too_few_seeds(duel.seeds)]))
@@ -160,7 +161,7 @@ def _in_full(found: DuelOutcome) -> str:
     lines = [
         f"Duel {stored.id}{f': {stored.name}' if stored.name else ''}, by {stored.owner}",
         f"Budget: {amount_in_words(duel.budget.kind, duel.budget.amount)}, judged by {duel.metric}.",
-        f"Tuning: {ended['tuning']} of {len(found.evidence.of('tuning'))} runs ended. "
+        f"Tuning: {ended['tuning']} of {counted(len(found.evidence.of('tuning')), 'run')} ended. "
         f"Judging: {ended['judging']} of {len(duel.strategies) * duel.seeds}.",
         *found.tuned.obstacles,
         found.verdict or "No verdict yet: no judged run has ended.",

@@ -119,8 +119,8 @@ def _unseeded(asked: SweepLaunch) -> list[str]:
     if command is None or asked.seeds == 1 or asked.seed_field or command.seed_field:
         return []
     return [
-        f"{command.name} has no setting named seed, so the {asked.seeds} runs of each combination are repeats that "
-        "differ only in their number. If another setting takes the seed, name it: --seed-field NAME."
+        f"{command.name} has no setting named seed, so the {counted(asked.seeds, 'run')} of each combination are "
+        "repeats that differ only in their number. If another setting takes the seed, name it: --seed-field NAME."
     ]
 
 

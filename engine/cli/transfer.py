@@ -4,10 +4,12 @@ import io
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
+
+import click
 
 from engine.cli.answers import answer, plain
 from engine.cli.frame import ID, OUTPUT_FILE, OWNER, NumberRange, argument, command, option
@@ -57,7 +59,11 @@ def export_command(
     with Reader.open(Home.find()) as reader:
         for run_id in run_ids:
             reader.runs.one(run_id)  # a wrong id must write nothing
-        run_ids = list(dict.fromkeys([*run_ids, *_ended_of(reader, sweep_ids, duel_ids)]))
+        ended, left_out = _ended_of(reader, sweep_ids, duel_ids)
+        run_ids = list(dict.fromkeys([*run_ids, *ended]))
+        if left_out:
+            have = "has" if left_out == 1 else "have"
+            click.echo(f"Left out: {counted(left_out, 'run')} that {have} not ended. Export again later.", err=True)
         recorded = (
             {each.metric for run_id in run_ids for each in reader.details.summaries(run_id)} if metrics else set()
         )
@@ -69,8 +75,20 @@ def export_command(
         with given():
             written = _write_file(chosen, form, output, owner)
     runs = counted(len(run_ids), "run")
-    said = f"{runs} written to {output}." if rows == "run" else f"{written:,} points of {runs} written to {output}."
-    answer({"path": str(output), "runs": len(run_ids), "rows" if rows == "run" else "points": written}, said)
+    said = (
+        f"{runs} written to {output}."
+        if rows == "run"
+        else f"{counted(written, 'point')} of {runs} written to {output}."
+    )
+    answer(
+        {
+            "path": str(output),
+            "runs": len(run_ids),
+            "left_out": left_out,
+            "rows" if rows == "run" else "points": written,
+        },
+        said,
+    )
 
 
 @dataclass(frozen=True)
@@ -109,8 +127,12 @@ def _check(kind: str, rows: str, any_runs: bool, metrics: Sequence[str], output:
         raise ConfigError.of("rows", whole)
 
 
-def _ended_of(reader: Reader, sweep_ids: Sequence[int], duel_ids: Sequence[int]) -> Iterator[int]:
-    """Yield the ended runs of sweeps and duels; raises NoSuchSweep, NoSuchDuel, or ConfigError for one without any."""
+def _ended_of(reader: Reader, sweep_ids: Sequence[int], duel_ids: Sequence[int]) -> tuple[list[int], int]:
+    """Return the ended runs of sweeps and duels, and how many others have not ended; raises NoSuchSweep, NoSuchDuel, or
+    ConfigError for one without any.
+    """
+    found: list[int] = []
+    left_out: set[int] = set()
     for kind, whole_id in [*(("sweep", one) for one in sweep_ids), *(("duel", one) for one in duel_ids)]:
         if kind == "sweep":
             reader.sweeps.one(whole_id)
@@ -122,7 +144,9 @@ def _ended_of(reader: Reader, sweep_ids: Sequence[int], duel_ids: Sequence[int])
         if not ended:
             none = f"Nothing to export: no run of {kind} {whole_id} has ended yet. Wait for the first one."
             raise ConfigError.of(kind, none)
-        yield from ended
+        found += ended
+        left_out |= {run.id for run in runs if run.status not in ENDED}
+    return found, len(left_out)
 
 
 def _in_rows(reader: Reader, run_ids: Sequence[int], duel_ids: Sequence[int]) -> Table:
@@ -245,5 +269,5 @@ def trace_command(
     with given(), complete_file(path) as file:
         file.writelines(line.encode() for line in chrome_lines(trace, f"Run {run_id}, {run.experiment}"))
     found = {"path": str(path), "operations": len(trace), "messages": len(trace.messages.senders), "lost": trace.lost}
-    lost = f" {trace.lost:,} operations were lost." if trace.lost else ""
-    answer(found, f"{len(trace):,} operations of {len(roles)} ranks written to {path}.{lost}")
+    lost = f" {counted(trace.lost, 'operation')} were lost." if trace.lost else ""
+    answer(found, f"{counted(len(trace), 'operation')} of {counted(len(roles), 'rank')} written to {path}.{lost}")

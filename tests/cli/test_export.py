@@ -54,7 +54,7 @@ def test_one_metric_alone_where_asked(parallab: Parallab, ended: int) -> None:
 def test_an_export_goes_to_a_file_and_says_what_it_wrote(parallab: Parallab, ended: int, tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     told = json.loads(parallab("export", str(ended), "--format", "csv", "--output", str(path), "--json").stdout)
-    assert told == {"path": str(path), "runs": 1, "points": 7}
+    assert told == {"path": str(path), "runs": 1, "left_out": 0, "points": 7}
     assert len(path.read_text("utf-8-sig").splitlines()) == 8
 
 
@@ -84,7 +84,9 @@ def test_a_sweep_is_exported_by_its_number_and_known_where_it_comes_from(
         in parallab("export", "--sweep", "1", "--out", path).stderr
     )
     sweeps.drive(home, runs[0])
-    assert json.loads(parallab("export", "--sweep", "1", "--out", path, "--json").stdout)["runs"] == 1
+    exported = parallab("export", "--sweep", "1", "--out", path, "--json")
+    assert {"runs": 1, "left_out": 1}.items() <= json.loads(exported.stdout).items()
+    assert "Left out: 1 run that has not ended." in exported.stderr
     assert "already exists here, as run 1" in parallab("import", path).stderr
     assert "give the ids of runs, or --sweep" in parallab("export", "--out", path).stderr
 

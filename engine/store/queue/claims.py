@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 
-from engine.errors import Forbidden
+from engine.errors import Forbidden, plural
 from engine.registry import is_own
 from engine.store.access.authorization import Authorization, storable
 from engine.store.connection import WriteConnection
@@ -49,7 +49,7 @@ class ClaimCommands:
                 self._end(run_id, "failed", f"It was not started: {refusal}")
                 return False
             given = [
-                f"{kind}{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids))}"
+                f"{kind if len(ids) == 1 else plural(kind)} {', '.join(map(str, ids))}"
                 for kind, ids in (("GPU", gpus), ("core", cores))
                 if ids
             ]

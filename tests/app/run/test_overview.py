@@ -14,9 +14,9 @@ from app.run import live_update
 from app.run.header import run_report
 from app.run.overview import axes, steps
 from app.run.summary_html import rank_strip
-from app.run.why import summary_sentence, why, why_of
+from app.run.why import ANSWERS, summary_sentence, why, why_of
 from app.ui import current_user
-from app.ui.documentation import groups, guide
+from app.ui.documentation import Section, groups, guide, pages
 from app.ui.html import number
 from app.ui.time_difference import with_interval
 from engine.analysis.statistics.intervals import Interval
@@ -367,3 +367,10 @@ def test_every_system_has_its_guide_on_its_run_launch_list_and_search() -> None:
     for found in experiments():
         assert guide(found.name) and why_of(found.name), found.name
     assert len(groups()["Experiments"]) == len(experiments())
+
+
+def test_a_guide_link_opens_a_section_that_exists() -> None:
+    for name, anchor in ANSWERS.items():
+        page = f"experiments/{name}"
+        headings = re.findall(r"^##+ (.+)$", pages()[page].read_text(), re.M)
+        assert anchor in {Section(page, "", heading, "").address.partition("#")[2] for heading in headings}

@@ -5,7 +5,7 @@ address.
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs
@@ -710,6 +710,20 @@ def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(ho
     assert "Test accuracy 90.00 % last; best 90.00" in plain(
         tiles(reader.details.summaries(run.id), reader.runs.entry(run.id))
     )
+
+
+def test_a_result_says_whether_it_meets_what_its_preset_states(home: Home, reader: Reader) -> None:
+    def top(run: RunRow) -> str:
+        return plain(tiles(reader.details.summaries(run.id), run))
+
+    run = add(home, "hogwild", {"test/accuracy": [90.0, 95.5]})
+    assert "meets the 95 % that preset quick states as its minimum" in top(run)
+    assert "states" in top(replace(run, config={**run.config, "seed": 7})), "the seed is no change"
+    assert "states" not in top(replace(run, config={**run.config, "learning_rate": 0.01}))
+    assert "states" not in top(replace(run, status="cancelled"))
+    assert "states" not in top(replace(run, preset=None))
+    run = add(home, "hogwild", {"test/accuracy": [94.9]})
+    assert "below the 95 % that preset quick states as its minimum" in top(run)
 
 
 def test_settings_are_shown_by_their_titles_and_saved_by_their_names(home: Home) -> None:
