@@ -33,6 +33,7 @@ EngineError
 A message is a full sentence with the thing, the value, the rule and the cure.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -217,6 +218,13 @@ def plural(noun: str) -> str:
     if noun.endswith(("s", "x", "ch", "sh")):
         return f"{noun}es"
     return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
+
+
+def amount(value: str, unit: str) -> str:
+    """Return a value with its unit, in the singular for one: `1 update`, `2 updates`, `1 MB`; no unit, the value."""
+    if value == "1" and unit.endswith("s") and len(unit) > 2:
+        unit = f"{unit[:-3]}y" if unit.endswith("ies") else re.sub(r"(?<=s|x)es$|(?<=ch|sh)es$|s$", "", unit, count=1)
+    return f"{value} {unit}".rstrip()
 
 
 def _unknown(kind: str, name: str, known: list[str]) -> str:

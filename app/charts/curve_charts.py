@@ -16,6 +16,7 @@ from app.charts.curve_points import is_monotone, metric_of, smoothed
 from app.charts.plotly_figures import Look, PlainFigure, as_label, axis_title, range_mode
 from engine.analysis.statistics.groups import BandLine, counted
 from engine.analysis.statistics.intervals import Aligned, Floats
+from engine.errors import amount
 from engine.metrics import metric
 from engine.store.records import RunRow
 
@@ -89,9 +90,9 @@ def _extent(name: str, runs: Sequence[RunRow], values: Aligned, chosen: NDArray[
     x, there = values.x, np.isfinite(values.values[chosen])
     firsts, lasts = there.argmax(axis=1), x.size - 1 - there[:, ::-1].argmax(axis=1)
     start, end = int(firsts.max()), int(lasts.min())
-    several = f"{name}: of its {len(runs)} runs,"
+    several = f"{name}: of its {amount(str(len(runs)), 'runs')},"
     if not there.any(axis=1).all() or start > end:
-        return f"{name}: no line, because its {len(runs)} runs have no part of the x-axis in common."
+        return f"{name}: no line, because its {amount(str(len(runs)), 'runs')} have no part of the x-axis in common."
     place = np.log(x) if log else x
     noticeable = NOTICEABLE * (place[-1] - place[0])
     said = []

@@ -11,6 +11,7 @@ from app.ui import components
 from app.ui.html import as_text, number, table
 from engine.analysis.scaling.staleness import HISTOGRAM, expected, mean_in_words
 from engine.analysis.statistics.groups import Counts, mean, percentile, together
+from engine.errors import amount
 from engine.histograms import HISTOGRAMS, Histogram, histogram
 from engine.store import Reader
 from engine.store.curve_records import Heat
@@ -32,11 +33,10 @@ def histograms(run: Run, reader: Reader) -> None:
 def words(known: Histogram, counts: Mapping[str, Counts]) -> str:
     """Return a summary of a histogram over all ranks, as a sentence."""
     every = together(counts.values())
-    unit = f" {known.unit}" if known.unit else ""
     whose = f" from {len(counts)} ranks" if len(counts) > 1 else ""
     return (
-        f"{sum(every.values()):,} {known.counted}{whose}: mean {number(mean(every))}{unit}, p99 "
-        f"{percentile(every, 99):,}{unit}, max {max(every):,}{unit}."
+        f"{amount(f'{sum(every.values()):,}', known.counted)}{whose}: mean {amount(number(mean(every)), known.unit)}, "
+        f"p99 {amount(f'{percentile(every, 99):,}', known.unit)}, max {amount(f'{max(every):,}', known.unit)}."
     )
 
 
@@ -259,7 +259,7 @@ def _add_strip(
 
 def _heading(known: Histogram, role: str, counts: Counts) -> str:
     return (
-        f"<b>{role}</b>  {sum(counts.values()):,} {known.counted}, mean {number(mean(counts), 3)}, p99 "
+        f"<b>{role}</b>  {amount(f'{sum(counts.values()):,}', known.counted)}, mean {number(mean(counts), 3)}, p99 "
         f"{percentile(counts, 99):,}"
     )
 
