@@ -10,7 +10,7 @@ if __name__ == "__main__":
     from engine.runtime.rank import fork_server
 
     set_private()  # for the ranks too
-    fork_server.start(waits_for_run=True)  # before our own import of torch, to load it in parallel
+    fork_server.fork_this_process()
 
     gc.disable()  # imports make little garbage, and searches for it take a tenth of the time
     from engine.runtime.worker.worker import main

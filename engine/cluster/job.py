@@ -31,7 +31,7 @@ def _prepare(path: str, spread: bool, has_ranks: bool = True) -> None:
     set_private()
     os.environ["PARALLAB_HOME"] = path
     if has_ranks:  # a command starts its own processes
-        fork_server.start(waits_for_run=True, spread=spread)
+        fork_server.start(spread)
 
 
 if __name__ == "__main__":

@@ -102,8 +102,8 @@ BEAT_S = 1.0
 SAMPLE_S = 5.0
 """Interval of machine samples."""
 SPARE_RETRY_S = 5.0
-SPARE_CORES = 2
-"""Cores used by a spare while it loads: worker and fork server."""
+SPARE_CORES = 1
+"""Cores used by a spare while it loads."""
 COMMAND_SPARE_S = 1.0
 """Interval of looks for a spare for commands, which starts in a second and loads no torch."""
 SPARE_IDLE_S = 300.0

@@ -19,11 +19,9 @@ from itertools import chain, count, islice
 from typing import Any
 
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor.parallel import loss_parallel
 from torch.nn.functional import nll_loss
 
 from engine.experiments.tensor_parallel.config import TensorParallelConfig
-from engine.experiments.tensor_parallel.layers import LossParallelGpt, TensorGroup, divide
 from engine.plugin import (
     ORDER,
     WEIGHTS,
@@ -55,6 +53,11 @@ def run(config: TensorParallelConfig, ranks: Ranks) -> None:
 
 def _train(rank: Rank, config: TensorParallelConfig, shared: ImageSet, collective: Collective) -> None:
     """Run as one of the ranks."""
+    # Here, since torch's DTensor takes a second to import:
+    from torch.distributed.tensor.parallel import loss_parallel
+
+    from engine.experiments.tensor_parallel.layers import LossParallelGpt, TensorGroup, divide
+
     keep_freed_memory()
     record, data = rank.recorder, shared.to(rank.device)
     divides_loss = loss_parallel() if config.loss_parallel else nullcontext()

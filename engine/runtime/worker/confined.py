@@ -59,8 +59,9 @@ def execute(path: str) -> None:
 if __name__ == "__main__":
     from engine.home import set_private
     from engine.runtime.rank import fork_server
+    from engine.system.processes import MARK
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_private()
-    fork_server.start(waits_for_run=True)
+    fork_server.fork_this_process(os.environ[MARK])
     execute(sys.argv[1])
