@@ -31,7 +31,10 @@ Slot = Literal[
     "home-published",
 ]
 """Places on a run's page and on the Home page whose HTML pulse.js replaces while runs are active."""
-_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+_PUNCTUATION = re.compile(r"([!-/:-@\[-^`{-~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
+"""What Markdown may read as its own; within a word it leaves `_` alone, and a widget's name for screen readers is the
+unread text.
+"""
 
 
 def as_text(text: str) -> str:

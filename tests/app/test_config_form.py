@@ -200,14 +200,19 @@ MARKED_UP = [
     ":red[x] $x$",
     "- b",
     "| a | b |",
+    "_a_ __b__",
 ]
 
 
 @pytest.mark.parametrize("text", MARKED_UP)
 def test_no_sign_of_a_persons_text_is_left_to_markdown(text: str) -> None:
     shown = as_text(text)
-    assert re.sub(r"\\([^\w\s])", r"\1", shown) == text
+    assert re.sub(r"\\([^A-Za-z0-9\s])", r"\1", shown) == text
     assert not re.search(r"(?<!\\)[!-/:-@\[\]^-`{-~]", shown)
+
+
+def test_a_name_of_a_setting_is_read_out_as_it_is() -> None:
+    assert as_text("weight_decay") == "weight_decay"
 
 
 def test_tables_hold_no_markup() -> None:
