@@ -26,6 +26,7 @@ from hypothesis import settings
 
 from engine.doctor.machine import CHROMIUM, PROGRAMS, installation, program
 from engine.home import ROOT, Home
+from engine.runtime.rank import fork_server
 from engine.store import Store
 from engine.store import connection as connecting
 from engine.store.schema.upgrade import bring_up_to_date
@@ -41,6 +42,8 @@ os.environ["PARALLAB_SECRETS"] = os.devnull  # the providers of whoever runs the
 connecting.SYNCHRONOUS = (
     "OFF"  # no test cuts the power, and waiting for the disk takes a tenth of the time of those that write
 )
+
+fork_server.ALSO.append("torch._dynamo")  # else each rank with an optimizer of torch's loads it, for seconds
 
 settings.register_profile("parallab", deadline=None)  # how long an input takes says something of the machine alone
 settings.load_profile("parallab")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 from torch import distributed
+from torch.distributed.tensor import parallel
 from torch.distributed.tensor.parallel import loss_parallel
 
 from engine.data.catalogue import DATA_SETS
 from engine.errors import ConfigError, RunFailed
-from engine.experiments.tensor_parallel import method as tensor_parallel
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
 from engine.runtime.transport import allreduce
@@ -46,7 +46,7 @@ def threaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     store = distributed.HashStore()
     monkeypatch.setattr(allreduce, "torch_group", group)
-    monkeypatch.setattr(tensor_parallel, "loss_parallel", nullcontext)  # it is of the whole process
+    monkeypatch.setattr(parallel, "loss_parallel", nullcontext)  # it is of the whole process
     threads._install_threaded_pg()
     torch._C._distributed_c10d._set_thread_isolation_mode(True)
     with loss_parallel():  # type: ignore[no-untyped-call]

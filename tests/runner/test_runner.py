@@ -134,7 +134,7 @@ def test_a_worker_that_dies_before_it_began_is_replaced_and_the_run_fails_only_a
     assert (failed.status, failed.error, cause in failed.cause) == ("failed", last_words, True)
 
 
-@pytest.mark.parametrize(("cores", "spares"), [(3, 0), (2, 1)])
+@pytest.mark.parametrize(("cores", "spares"), [(4, 0), (3, 1)])
 def test_a_spare_loads_beside_a_run_only_on_free_cores(
     runner: Runner, store: Store, queue: Callable[..., int], cores: int, spares: int
 ) -> None:

@@ -16,6 +16,8 @@ from engine.system.network_isolation import Network, isolate, network_id, outer_
 from engine.system.processes import MARK, describe_exit, die_with_parent, mark, me
 
 PRELOAD = "engine.runtime.worker.preload"
+ALSO: list[str] = []
+"""Further modules that a fork server which is a new Python loads."""
 NAME = "fork server"
 SPREAD = "PARALLAB_SPREAD"
 """Environment variable of a fork server whose ranks have others on further nodes; empty in others."""
@@ -41,7 +43,7 @@ def start(spread: bool = False) -> None:
     the number of OpenMP threads is 1; each rank sets its own later.
     """
     os.environ.update(_environment(mark(me()), spread))
-    set_forkserver_preload([PRELOAD])
+    set_forkserver_preload([PRELOAD, *ALSO])
     before = os.environ.get("GLIBC_TUNABLES")
     os.environ["GLIBC_TUNABLES"] = _with_huge_pages(before)
     try:
@@ -71,7 +73,7 @@ def fork_this_process(its_mark: str | None = None) -> None:
         traceback.print_exc()
     resource_tracker.ensure_running()
     spawn = util.spawnv_passfds
-    util.spawnv_passfds = _fork
+    util.spawnv_passfds = _fork  # type: ignore[assignment]
     try:
         forkserver.ensure_running()
     finally:
@@ -105,7 +107,7 @@ def _with_huge_pages(tunables: str | None) -> str:
 
 
 def _fork(_path: object, arguments: Sequence[str], kept: Sequence[int]) -> int:
-    """Fork a process that executes the program in a Python's arguments, where multiprocessing would start one anew."""
+    """Fork a process that executes the program in a Python's arguments, where multiprocessing would start it."""
     worker = os.getpid()
     pid = os.fork()
     if pid:
