@@ -112,7 +112,8 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
         guide(run.experiment, section=ANSWERS.get(run.experiment, "")),
     )
     more = [quiet(joined(filter(None, said), " "))] if reason else []
-    return stacked([strong(term_within(sentence, "updates old", "staleness")), *more])
+    age = "update old" if " update old" in sentence else "updates old"
+    return stacked([strong(term_within(sentence, age, "staleness")), *more])
 
 
 def finding(run: Run, entry: RunRow, reader: Reader) -> str:
