@@ -56,8 +56,8 @@ def start(spread: bool = False) -> None:
 
 
 def fork_this_process(its_mark: str | None = None) -> None:
-    """Load what a worker and its ranks need, then fork this process as its fork server: what both need is loaded once,
-    in half the memory. Only for a process that has just started.
+    """Load what a worker and its ranks need, then fork this process as its fork server: what both need is loaded
+    once. Only for a process that has just started.
 
     It first executes its program again, with the environment by which its processes are known (`its_mark`, else its
     own), and which C libraries read at a program's start.
@@ -69,7 +69,7 @@ def fork_this_process(its_mark: str | None = None) -> None:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | wanted)
     try:
         import_module(PRELOAD)
-    except Exception:  # ranks then start without it, and whoever waits for the fork server is told
+    except Exception:  # ranks then load it themselves; wait_until_loaded() returns False
         traceback.print_exc()
     resource_tracker.ensure_running()
     spawn = util.spawnv_passfds
