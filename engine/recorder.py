@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from engine.errors import UnknownName
+from engine.metrics import PHASES
 from engine.trace.layout import NO_VERSION, NOBODY
 
 
@@ -122,6 +124,8 @@ class MemoryRecorder:
     unit: str = "samples"
     started: float = field(default_factory=time.monotonic)
     summarized: list[tuple[str, int | None, int | None]] = field(default_factory=list)
+    _inner_s: float = 0.0
+    """Seconds of the phases inside of the current one."""
 
     def log(self, values: Mapping[str, float], *, step: int, passes: float | None = None) -> None:
         now = time.monotonic() - self.started
@@ -131,14 +135,19 @@ class MemoryRecorder:
     def phase(
         self, name: str, what: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False
     ) -> Iterator[Details]:
-        start = time.perf_counter()
+        self.spend(name, 0.0)
+        began, outer, self._inner_s = time.perf_counter(), self._inner_s, 0.0
         with self.operation(name, what, peer=peer, number=number, picked=picked) as details:
             try:
                 yield details
             finally:
-                self.phases[name] += time.perf_counter() - start
+                took = time.perf_counter() - began
+                self.spend(name, took - self._inner_s)
+                self._inner_s = outer + took
 
     def spend(self, name: str, seconds: float) -> None:
+        if name not in PHASES:
+            raise UnknownName("phase", name, PHASES)
         self.phases[name] += seconds
 
     @contextmanager

@@ -133,6 +133,8 @@ def check_sent(model: str, ranks: int, sequence_parallel: bool, recorders: dict[
         assert names.count(f"{first} backward {back}") == COMMON["steps"]
         in_blocks = [name for name in names if name.startswith("block 1") and "backward" in name]
         assert len(in_blocks) == COMMON["steps"] * (4 if sequence_parallel else 2)
+        waited = [each.name for each in recorder.operations if each.kind == "communicate"]
+        assert waited.count(f"{first} backward") == COMMON["steps"] * (2 if sequence_parallel else 1)
 
 
 @pytest.mark.parametrize(

@@ -268,6 +268,22 @@ def test_the_averaging_inside_of_a_backward_is_not_told_from_it() -> None:
     ]
 
 
+def test_a_sum_that_computing_waits_for_is_told_from_it() -> None:
+    def forward(entered: float, left: float) -> list[Entries]:
+        together = {"name": AVERAGE, "peer": EVERYBODY, "number": 1}
+        summed = [
+            traced("communicate", entered, left, depth=1),
+            traced("collective", entered, left, depth=2, **together),
+        ]
+        return [traced("compute", 0, 90), *summed]
+
+    assert path("rank1 rank2", forward(20, 60), forward(50, 60), until_us=80) == [
+        ("rank2", "compute", 0, 50),
+        ("rank1", "collective", 50, 60),
+        ("rank1", "compute", 60, 80),
+    ]
+
+
 # ---- hogwild
 
 
