@@ -170,9 +170,8 @@ def experiment_list(current: Experiment | None) -> None:
         _own_experiments()
     if current is None:
         return
-    components.message_flow(
-        "message-flow", {"title": current.title, **scene(current.pattern, _several(current)).to_json(current.flows)}
-    )
+    drawn = scene(current.pattern, *_several(current))
+    components.message_flow("message-flow", {"title": current.title, **drawn.to_json(current.flows)})
 
 
 def _own_experiments() -> None:
@@ -222,10 +221,11 @@ def _recipe_changed() -> None:
         choose_own(CommandWish(recipe=name), {"recipe": name})
 
 
-def _several(current: Experiment) -> int | None:
-    """Return how many trainers (observers, stages, …) the form says; None if it doesn't."""
-    count = config_form.values_of(current).get(next(iter(current.counts), ""))
-    return count if isinstance(count, int) else None
+def _several(current: Experiment) -> tuple[int | None, str]:
+    """Return how many trainers (observers, stages, …) the form says, None if it doesn't, and what one of them is."""
+    setting, kind = next(iter(current.counts.items()), ("", ""))
+    count = config_form.values_of(current).get(setting)
+    return count if isinstance(count, int) else None, kind
 
 
 def heading(found: Experiment) -> None:

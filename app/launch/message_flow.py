@@ -74,12 +74,12 @@ def in_words(flows: Sequence[Flow]) -> str:
     return "; ".join(f"{flow.source} to {flow.target}: {flow.what}" for flow in flows)
 
 
-def scene(pattern: MessagePattern, count: int | None = None) -> FlowScene:
+def scene(pattern: MessagePattern, count: int | None = None, kind: str = "") -> FlowScene:
     """Return the scene of a message pattern with `count` of the processes that an experiment may have several of
-    (default: a typical number).
+    (default: a typical number), each called a `kind` (default: as usual in that pattern).
     """
-    draw, usual = _SCENES[pattern]
-    return draw(_Several(max(1, count or usual)))
+    draw, usual, usual_kind = _SCENES[pattern]
+    return draw(_Several(max(1, count or usual), kind or usual_kind))
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ class _Several:
     """The processes of one kind: how many there are, and how many of them are drawn."""
 
     count: int
+    kind: str
 
     @property
     def drawn(self) -> int:
@@ -115,10 +116,11 @@ class _Several:
         """Return a moment for each, from the first to the last one."""
         return [first + (last - first) * place / max(1, self.drawn - 1) for place in range(self.drawn)]
 
-    def names(self, kind: str, first: int = 1) -> list[str]:
-        """Return their labels; the last one names the last process."""
-        names = [f"{kind} {first + place}" for place in range(self.drawn)]
-        return [*names[:-1], f"… {kind} {first + self.count - 1}"] if self.count > self.drawn else names
+    @property
+    def names(self) -> list[str]:
+        """Their labels; the last one names the last process."""
+        names = [f"{self.kind} {number}" for number in range(1, self.drawn + 1)]
+        return [*names[:-1], f"… {self.kind} {self.count}"] if self.count > self.drawn else names
 
 
 def _send(origin: Point, target: Point, start: float, *, stays: float = 0.0, sort: Sort = "forward") -> FlowMessage:
@@ -133,7 +135,7 @@ def _batched_server(group: _Several) -> FlowScene:
         for at, slot, start in zip(trainers, slots, group.spread(0.02, 0.34), strict=True)
     ]
     replies = [_send(server, at, 0.62, sort="reply") for at in trainers]
-    nodes = [FlowNode(at, name, flashes=(0.82,)) for at, name in zip(trainers, group.names("trainer"), strict=True)]
+    nodes = [FlowNode(at, name, flashes=(0.82,)) for at, name in zip(trainers, group.names, strict=True)]
     nodes += [FlowNode(at, kind="slot") for at in slots]
     served = FlowNode(server, "server (ps)", "memory", flashes=(0.55,))
     return FlowScene((*nodes, served), (*pushes, *replies), group.height)
@@ -154,7 +156,7 @@ def _asynchronous_server(group: _Several) -> FlowScene:
                 _send(at, server, start, sort="stale" if len(begins) == 1 else "forward"),
                 _send(server, at, arrival + 0.01, sort="reply"),
             ]
-    nodes = [FlowNode(at, name) for at, name in zip(trainers, group.names("trainer"), strict=True)]
+    nodes = [FlowNode(at, name) for at, name in zip(trainers, group.names, strict=True)]
     served = FlowNode(server, "server (ps)", "memory", flashes=tuple(sorted(flashes)))
     return FlowScene((*nodes, served), tuple(messages), group.height)
 
@@ -170,7 +172,7 @@ def _shared_memory(group: _Several) -> FlowScene:
     arrivals: dict[int, list[float]] = {}
     for _, cell, start in writes:
         arrivals.setdefault(cell, []).append(start + TRAVEL)
-    nodes = [FlowNode(at, name) for at, name in zip(trainers, group.names("trainer"), strict=True)]
+    nodes = [FlowNode(at, name) for at, name in zip(trainers, group.names, strict=True)]
     nodes += [
         FlowNode(
             at,
@@ -197,8 +199,7 @@ def _average(group: _Several) -> FlowScene:
     ]
     trained = (0.06, 0.12, 0.09, 0.18, 0.03, 0.15)
     nodes = [
-        FlowNode(at, name, flashes=(moment, 0.8))
-        for at, name, moment in zip(ranks, group.names("rank", first=0), trained, strict=False)
+        FlowNode(at, name, flashes=(moment, 0.8)) for at, name, moment in zip(ranks, group.names, trained, strict=False)
     ]
     return FlowScene(tuple(nodes), tuple(messages))
 
@@ -213,7 +214,7 @@ def _batched_requests(group: _Several) -> FlowScene:
     ]
     batch = [_send(slot, agent, 0.36) for slot in slots]
     replies = [_send(agent, at, 0.6, sort="reply") for at in observers]
-    nodes = [FlowNode(at, name, flashes=(0.76,)) for at, name in zip(observers, group.names("observer"), strict=True)]
+    nodes = [FlowNode(at, name, flashes=(0.76,)) for at, name in zip(observers, group.names, strict=True)]
     nodes += [FlowNode(at, "one batch" if at == slots[-1] else "", "slot") for at in slots]
     answering = FlowNode(agent, "agent", "memory", flashes=(0.52,))
     return FlowScene((*nodes, answering), (*asked, *batch, *replies), group.height)
@@ -232,7 +233,7 @@ def _queue(group: _Several) -> FlowScene:
     ]
     taken = [_send(slot, learner, 0.5) for slot in slots]
     versions = [_send(learner, at, 0.72, sort="reply") for at in collectors]
-    nodes = [FlowNode(at, name) for at, name in zip(collectors, group.names("collector"), strict=True)]
+    nodes = [FlowNode(at, name) for at, name in zip(collectors, group.names, strict=True)]
     nodes += [FlowNode(at, "bounded queue" if place == 1 else "", "slot") for place, at in enumerate(slots)]
     learning = FlowNode(learner, "learner", "memory", flashes=(0.66,))
     return FlowScene((*nodes, learning), (*filled, *taken, *versions), group.height)
@@ -259,7 +260,7 @@ def _stages(group: _Several) -> FlowScene:
             busy[number - 2 - place].append(start + step)
     nodes = [
         FlowNode(at, name, "memory", flashes=tuple(busy[place]))
-        for place, (at, name) in enumerate(zip(stages, group.names("stage"), strict=True))
+        for place, (at, name) in enumerate(zip(stages, group.names, strict=True))
     ]
     return FlowScene(tuple(nodes), tuple(messages))
 
@@ -282,14 +283,14 @@ def _one_process(_: _Several) -> FlowScene:
     )
 
 
-_SCENES: dict[MessagePattern, tuple[Callable[[_Several], FlowScene], int]] = {
-    "batched server": (_batched_server, 3),
-    "asynchronous server": (_asynchronous_server, 3),
-    "shared memory": (_shared_memory, 3),
-    "average": (_average, 4),
-    "batched requests": (_batched_requests, 4),
-    "queue": (_queue, 3),
-    "stages": (_stages, 3),
-    "one process": (_one_process, 1),
+_SCENES: dict[MessagePattern, tuple[Callable[[_Several], FlowScene], int, str]] = {
+    "batched server": (_batched_server, 3, "trainer"),
+    "asynchronous server": (_asynchronous_server, 3, "trainer"),
+    "shared memory": (_shared_memory, 3, "trainer"),
+    "average": (_average, 4, "rank"),
+    "batched requests": (_batched_requests, 4, "observer"),
+    "queue": (_queue, 3, "collector"),
+    "stages": (_stages, 3, "stage"),
+    "one process": (_one_process, 1, "trainer"),
 }
-"""Each scene, and how many processes it has unless the form says so."""
+"""Each scene; how many processes it has, and of what kind, unless the form says so."""

@@ -69,6 +69,15 @@ def test_as_many_trainers_are_drawn_as_the_form_says_up_to_six(count: int, label
     assert bool([node for node in drawn.nodes if node.clashes]) == (count > 1)
 
 
+def test_each_process_bears_the_name_of_its_role() -> None:
+    for one in experiments():
+        config = one.configure(None, {})
+        kind = next(iter(one.counts.values()), "")
+        roles = {role.rstrip("0123456789") for role in config.roles}
+        labels = {node.label.rstrip(" 0123456789") for node in scene(one.pattern, None, kind).nodes}
+        assert roles & labels, "the run's pages name the processes by their roles"
+
+
 def test_two_writes_to_one_cell_of_shared_memory_collide() -> None:
     cells = [node for node in scene("shared memory").nodes if node.clashes]
     targets = [message.target for message in scene("shared memory").messages]
