@@ -6,7 +6,9 @@ Torch-free: an experiment's `config.py` is imported on use, with pydantic; its `
 
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
+from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -114,7 +116,14 @@ def own_experiments(within_s: float = 0.0) -> "list[Offer]":
 
 def is_setting(name: str) -> bool:
     """Return whether any experiment has a setting of that name."""
-    return any(name in each.config.model_fields for each in [*experiments(), *map(experiment, UNLISTED)])
+    of_the_lab = (each.experiment for each in own_experiments() if each.experiment)
+    return name in _settings(EXPERIMENTS + UNLISTED) or any(name in each.config.model_fields for each in of_the_lab)
+
+
+@cache
+def _settings(names: tuple[str, ...]) -> frozenset[str]:
+    """Return the names of all settings of experiments of ours: a table asks for each of its columns."""
+    return frozenset(chain.from_iterable(experiment(name).config.model_fields for name in names))
 
 
 def server_roles() -> frozenset[str]:

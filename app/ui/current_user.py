@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.core import visitor
 from app.core.assets import at
-from app.core.visitor import Visitor, key_in, visitor_now
+from app.core.visitor import Visitor, visitor_now
 from app.ui import components, dialogs
 from app.ui.html import as_text
 from engine.access.rules import PersonStanding
@@ -122,18 +122,16 @@ def require_sign_in() -> None:
 
 
 def _visitor() -> Visitor:
-    cookies = _cookies()
-    key = key_in(cookies)
     kept = st.session_state.get(_VISITOR)
-    if kept and kept[0] == (key, Home.find()) and monotonic() - kept[1] < FRESH_S:
+    if kept and monotonic() - kept[0] < FRESH_S and kept[1] == Home.find():
         found: Visitor = kept[2]
         return found
     try:
-        found = visitor_now(cookies)
+        found = visitor_now(_cookies())
     except EngineError as error:
         st.error(as_text(Home.find().unnamed(str(error))))
         st.stop()
-    st.session_state[_VISITOR] = ((key, Home.find()), monotonic(), found)
+    st.session_state[_VISITOR] = (monotonic(), Home.find(), found)
     return found
 
 
@@ -145,7 +143,8 @@ def _given() -> str | None:
     """Return the name in the signed cookie, or the one just given."""
     here = st.session_state.get(_HERE)
     if here is None:
-        here = st.session_state[_HERE] = visitor.read(Home.find(), st.context.cookies.get(visitor.NAME_COOKIE))
+        here = visitor.read(Home.find(), _cookies().get(visitor.NAME_COOKIE)) or ""
+        st.session_state[_HERE] = here
     return here if isinstance(here, str) else None
 
 
