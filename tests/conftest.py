@@ -6,6 +6,8 @@ No test ever touches the project's own store: `PARALLAB_HOME` always names a tem
 import atexit
 import errno
 import gc
+import io
+import logging
 import os
 import re
 import shutil
@@ -279,6 +281,20 @@ def main_module() -> Iterator[None]:
     before = sys.modules["__main__"]
     yield
     sys.modules["__main__"] = before
+
+
+@pytest.fixture
+def logged() -> Iterator[list[str]]:
+    """Give what is logged during the test, at any level, with tracebacks."""
+    lines, root = list[str](), logging.getLogger()
+    handler = logging.StreamHandler(io.StringIO())
+    handler.emit = lambda record: lines.append(handler.format(record))  # type: ignore[method-assign]
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield lines
+    root.setLevel(level)
+    root.removeHandler(handler)
 
 
 @pytest.fixture

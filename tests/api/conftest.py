@@ -2,7 +2,6 @@
 machine would.
 """
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -81,18 +80,10 @@ class Lab:
         return Script(cookies={"parallab_session": sign_in(self.home, person, PASSWORD)})
 
 
-@pytest.fixture(scope="session")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """Fill a lab once; tests get copies."""
-    home = Home(tmp_path_factory.mktemp("filled") / "home").create()
-    return Lab(home, basic.fill(home))
-
-
 @pytest.fixture
-def open_lab(home: Home, filled: Lab) -> Lab:
+def open_lab(home: Home) -> Lab:
     """Give a filled lab without accounts."""
-    shutil.copytree(filled.home.path, home.path, dirs_exist_ok=True)
-    return Lab(home, dict(filled.runs))
+    return Lab(home, basic.filled(home))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ __all__ = ["cheap_passwords", "quick_pages"]
 @pytest.fixture
 def lab(home: Home) -> dict[Status, int]:
     """Fill the home with one run in each status; return their ids."""
-    return basic.fill(home)
+    return basic.filled(home)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import logging
 import re
 import struct
 import threading
@@ -102,15 +101,12 @@ def blank(home: Home) -> Callable[..., Path]:
     return lay
 
 
-def test_a_download_lands_whole_and_happens_once(
-    home: Home, mirror: Path, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO):
-        pixels = read(name, home)
+def test_a_download_lands_whole_and_happens_once(home: Home, mirror: Path, name: str, logged: list[str]) -> None:
+    pixels = read(name, home)
     assert len(pixels.train_labels) == 60_000
     assert [other for other in LOADERS if at_hand(other, home)] == [name]
     progress = rf"Downloading {data_set(name).title}: \d+\.\d of {re.escape(PACKED_MB[name])} MB"
-    assert any(re.fullmatch(progress, line) for line in caplog.messages)
+    assert any(re.fullmatch(progress, line) for line in logged)
     assert not list(home.data.glob(f".{name}-*")), "the download's own folder is left behind"
     for file in mirror.iterdir():
         file.unlink()

@@ -84,7 +84,7 @@ ASKED = (
 @counts(20)
 def test_no_address_breaks_a_page(home: Home, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr("app.ui.current_user._cookies", dict)  # AppTest has none of its own
-    basic.fill(home)
+    basic.filled(home)
     texts = some.one_of(
         NEAR,
         some.sampled_from([text for text in MARKED if "\ud800" not in text and "\udcff" not in text]),
@@ -102,7 +102,7 @@ def test_no_address_breaks_a_page(home: Home, monkeypatch: pytest.MonkeyPatch, c
 
 @counts()
 def test_no_address_breaks_a_route(home: Home, count: int) -> None:
-    basic.fill(home)
+    basic.filled(home)
     client = Client()
     logging.getLogger("httpx").setLevel(logging.WARNING)
     words = some.one_of(NEAR, WORDS).map(lambda text: text.encode("utf-8", "ignore").decode())

@@ -105,7 +105,7 @@ def test_no_written_setting_gets_past_a_sentence(home: Home, count: int) -> None
 
 @counts()
 def test_no_link_gets_past_a_sentence(home: Home, count: int) -> None:
-    basic.fill(home)
+    basic.filled(home)
     keys = some.one_of(WORDS, some.sampled_from([*CompareView.__dataclass_fields__, "v"]))
 
     @inputs(count)
@@ -139,7 +139,7 @@ def test_no_link_gets_past_a_sentence(home: Home, count: int) -> None:
 
 @counts()
 def test_no_filter_or_search_gets_past_a_sentence(home: Home, count: int) -> None:
-    basic.fill(home)
+    basic.filled(home)
     words = some.sampled_from(
         [
             "owner",

@@ -392,11 +392,11 @@ def test_the_machines_own_runner_leaves_runs_of_clusters_alone(lab: JobLab) -> N
     assert [run.id for run in lab.store.read.queue.alive_on_clusters()] == [run_id]
 
 
-def test_a_cluster_that_was_removed_keeps_its_runs_waiting(lab: JobLab, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cluster_that_was_removed_keeps_its_runs_waiting(lab: JobLab, logged: list[str]) -> None:
     run_id = lab.launch()
     write_clusters(lab.home, "")
     lab.step(5)
-    assert lab.run(run_id).status == "queued" and len(caplog.records) == 1
+    assert lab.run(run_id).status == "queued" and len(logged) == 1
 
 
 def events(lab: JobLab, run_id: int, kind: str) -> list[str]:

@@ -1,7 +1,11 @@
 """A lab as its store would look: runs in every status, written through the real store."""
 
+import atexit
 import math
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 from engine.home import Home
@@ -34,6 +38,22 @@ def fill(home: Home) -> dict[Status, int]:
             if status != "queued":
                 drive(store, home, ids[status], status)
     return ids
+
+
+def filled(home: Home) -> dict[Status, int]:
+    """Do what `fill` does, by a copy if this process has filled another home: a tenth of the time."""
+    if home.database.exists():
+        return fill(home)
+    if not _MADE:
+        made = Home(Path(tempfile.mkdtemp(prefix="parallab-lab-"))).create()
+        atexit.register(shutil.rmtree, made.path, ignore_errors=True)
+        _MADE.append((made, fill(made)))
+    made, ids = _MADE[0]
+    shutil.copytree(made.path, home.path, dirs_exist_ok=True)
+    return dict(ids)
+
+
+_MADE: list[tuple[Home, dict[Status, int]]] = []
 
 
 def add(store: Store, owner: str) -> int:

@@ -15,7 +15,7 @@ def test_folders_and_points_are_measured_once_and_again_when_they_change(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "AT_ONCE", 3)
-    ids = basic.fill(home)
+    ids = basic.filled(home)
     folder = home.run_folder(ids["finished"])
     (folder / "checkpoint.pt").write_bytes(bytes(5_000_000))
     with Store.open(home) as store, Reader.open(home) as reader:

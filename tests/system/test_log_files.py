@@ -126,7 +126,7 @@ def test_where_a_file_can_have_no_holes_the_beginning_stays_and_what_comes_then(
 
 
 def test_every_reader_says_what_is_missing_and_shows_no_zeros(home: Home, text: bytes) -> None:
-    run_id = basic.fill(home)["finished"]
+    run_id = basic.filled(home)["finished"]
     path = home.run_folder(run_id) / "logs" / "worker.log"
     path.write_bytes(text)
     trim(path)

@@ -16,7 +16,7 @@ from tests.labs import basic
 def theirs(tmp_path: Path) -> Home:
     """Give a lab with ended runs, one of them with all that a run can have."""
     home = Home(tmp_path / "theirs").create()
-    ids = basic.fill(home)
+    ids = basic.filled(home)
     with Store.open(home) as store:
         store.annotations.tag([ids["finished"]], "=cmd", by="Ada")
         store.annotations.set_note(ids["finished"], "the one to keep", by="Ada")

@@ -366,7 +366,7 @@ def test_ones_own_saved_view_is_named_while_it_is_shown(home: Home, seeds: list[
 
 
 def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, seeds: list[int], store: Store) -> None:
-    basic.fill(home)  # one run of each status
+    basic.filled(home)  # one run of each status
     sweep, members = sweeps.pipeline(home, {"splits": [1, 2]}, title="bubble")
     sweeps.drive(home, members[0])
     found = rows_of(page())
