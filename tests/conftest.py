@@ -10,6 +10,7 @@ import io
 import logging
 import os
 import re
+import secrets
 import shutil
 import signal
 import sqlite3
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -27,7 +28,7 @@ import pytest
 from hypothesis import settings
 
 from engine.doctor.machine import CHROMIUM, PROGRAMS, installation, program
-from engine.home import ROOT, Home
+from engine.home import ROOT, Home, make_private
 from engine.runtime.rank import fork_server
 from engine.store import Store
 from engine.store import connection as connecting
@@ -248,29 +249,43 @@ def store(home: Home) -> Iterator[Store]:
 
 
 @pytest.fixture(scope="session")
-def migrated() -> Iterator[sqlite3.Connection]:
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a store without a run, made by all steps of the schema once."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)) as template:
-        template.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        bring_up_to_date(template)
-        yield template
+    template = tmp_path_factory.mktemp("store") / "parallab.db"
+    make_private(template)
+    with closing(sqlite3.connect(template, isolation_level=None)) as made:
+        made.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        made.execute("PRAGMA journal_mode = WAL")
+        bring_up_to_date(made)
+    return template
 
 
 @pytest.fixture(autouse=True)
 def copied_schema(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copy the schema into each new store of this process, a tenth of the time of its steps; tests marked `schema`
-    carry the steps out.
+    """Begin each new store of this process as a copy of that file, a fraction of the time of the schema's steps; tests
+    marked `schema` carry the steps out.
     """
     if not request.node.get_closest_marker("schema"):
         template = request.getfixturevalue("migrated")
 
-        def copy(made: sqlite3.Connection) -> None:
+        def copy(path: Path) -> None:
+            if path.exists():
+                return
+            with suppress(OSError):  # errors are left to its opening
+                aside = shutil.copy(template, path.with_name(secrets.token_hex(8)))
+                with suppress(FileExistsError):  # another thread was faster
+                    os.link(aside, path)
+                aside.unlink()
+
+        def copy_into(made: sqlite3.Connection) -> None:
             if made.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 bring_up_to_date(made)
             else:
-                template.backup(made)
+                with closing(sqlite3.connect(template)) as source:
+                    source.backup(made)
 
-        monkeypatch.setattr(connecting, "bring_up_to_date", copy)
+        monkeypatch.setattr(connecting, "make_private", copy)
+        monkeypatch.setattr(connecting, "bring_up_to_date", copy_into)
 
 
 @pytest.fixture(autouse=True)
