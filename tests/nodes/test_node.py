@@ -33,7 +33,6 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 KEY = b"0123456789abcdef"
-ROLES = ("trainer1", "trainer2", "trainer3")
 
 
 @pytest.fixture
@@ -58,13 +57,18 @@ def node(agent: subprocess.Popen[bytes]) -> Iterator[Node]:
 
 
 @pytest.fixture
-def ranks(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ranks]:
+def roles() -> tuple[str, ...]:
+    return "trainer1", "trainer2"
+
+
+@pytest.fixture
+def ranks(node: Node, roles: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ranks]:
     """Give ranks of which the last one is on the other node."""
     monkeypatch.setenv(fork_server.SPREAD, "over several nodes")
     with meeting_point("127.0.0.1") as meeting:
         yield process_ranks(
-            ROLES,
-            ("cpu",) * 3,
+            roles,
+            ("cpu",) * len(roles),
             1,
             0,
             tmp_path,
@@ -80,9 +84,12 @@ def sink_of(ranks: Ranks) -> MemorySink:
     return ranks.sink
 
 
-def test_ranks_on_two_nodes_average_over_either_transport_and_see_each_others_flags(ranks: Ranks) -> None:
+@pytest.mark.parametrize("roles", [("trainer1", "trainer2", "trainer3")])
+def test_ranks_on_two_nodes_average_over_either_transport_and_see_each_others_flags(
+    ranks: Ranks, roles: tuple[str, ...]
+) -> None:
     flags = torch.zeros(3, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-    transports = [Collective.create(transport, 4, ROLES, 60.0) for transport in ("gloo", "rpc")]
+    transports = [Collective.create(transport, 4, roles, 60.0) for transport in ("gloo", "rpc")]
     ranks.run(functions.average_and_set_flags, transports, flags, 5)
     sink = sink_of(ranks)
     assert all(sink.values("train/loss", rank) == [2.0, 3.0, 4.0, 5.0, 6.0] * 2 + [6.0] for rank in range(3))
@@ -93,8 +100,8 @@ def test_ranks_on_two_nodes_average_over_either_transport_and_see_each_others_fl
 
 
 def test_a_dead_rank_on_another_node_is_named_and_the_others_end(ranks: Ranks) -> None:
-    with pytest.raises(RankFailed, match=r"trainer3 \(rank 2, pid \d+\) on node n2 was killed by signal 9") as failed:
-        ranks.run(functions.die_alone, 2)
+    with pytest.raises(RankFailed, match=r"trainer2 \(rank 1, pid \d+\) on node n2 was killed by signal 9") as failed:
+        ranks.run(functions.die_alone, 1)
     assert failed.value
     assert all(not psutil.pid_exists(member.pid) for member in ranks.members)
 
@@ -117,17 +124,17 @@ def test_a_lost_agent_loses_its_ranks(ranks: Ranks, agent: subprocess.Popen[byte
         os.kill(agent.pid, signal.SIGKILL)
 
     sink_of(ranks).running = running_now  # type: ignore[method-assign]
-    with pytest.raises(RankFailed, match=r"trainer3 .* was on node n2, which is lost"):
-        ranks.run(functions.hang, 2)
+    with pytest.raises(RankFailed, match=r"trainer2 .* was on node n2, which is lost"):
+        ranks.run(functions.hang, 1)
     wait_until(lambda: all(not psutil.pid_exists(member.pid) for member in ranks.members), "no rank is left")
 
 
 def test_the_hang_doctor_sees_ranks_on_another_node(ranks: Ranks) -> None:
     ranks.context = replace(ranks.context, hang_limits=HangLimits(quiet_s=1.0, between_s=0.2), end_when_hung=True)
-    with pytest.raises(RankFailed, match="trainer3"):
-        ranks.run(functions.hang, 2)
-    assert sink_of(ranks).healths[-1].verdict.rank == "trainer3"
-    stacks = (ranks.context.folder / "hang" / "trainer3.txt").read_text()
+    with pytest.raises(RankFailed, match="trainer2"):
+        ranks.run(functions.hang, 1)
+    assert sink_of(ranks).healths[-1].verdict.rank == "trainer2"
+    stacks = (ranks.context.folder / "hang" / "trainer2.txt").read_text()
     assert "node_functions.py" in stacks
 
 
