@@ -20,6 +20,14 @@ TEXT: dict[str, Any] = {
     "learning_rate": 0.002,
     "evaluate_every": 0,
 }
+FOUR_BITS: dict[str, Any] = {
+    "average_every": 8,
+    "rounds": 100,
+    "compression": "e3m0",
+    "outer_learning_rate": 1.0,
+    "outer_momentum": 0.2,
+}
+"""As many steps and fewer bytes than every 50 steps whole."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,13 @@ CASES = {
         },
     ),
     "diloco": Case(
-        "gpt", "test/loss", {"gradients": TEXT | {"sync": "gradients"}, "diloco": TEXT | {"sync": "diloco"}}
+        "gpt",
+        "test/loss",
+        {
+            "gradients": TEXT | {"sync": "gradients"},
+            "diloco": TEXT | {"sync": "diloco"},
+            "diloco of 4 bits": TEXT | FOUR_BITS | {"sync": "diloco"},
+        },
     ),
 }
 

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import distributed
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -20,22 +20,6 @@ from engine.data.models import model_net
 from engine.data.sets import load
 
 TRAINERS, BATCH = 2, 8
-
-
-class Heads(nn.Module):
-    """Queries, keys and values of a block as three layers, since ColwiseParallel divides each by its rows."""
-
-    def __init__(self, qkv: nn.Linear) -> None:
-        super().__init__()
-        width = qkv.in_features
-        self.parts = nn.ModuleList(nn.Linear(width, width) for _ in range(3))
-        with torch.no_grad():
-            for part, weight, bias in zip(self.parts, qkv.weight.chunk(3), qkv.bias.chunk(3), strict=True):
-                part.weight.copy_(weight)
-                part.bias.copy_(bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([part(x) for part in self.parts], dim=-1)
 
 
 def sharded(net: Any) -> torch.optim.Optimizer:
@@ -53,13 +37,14 @@ def sharded(net: Any) -> torch.optim.Optimizer:
 def divided(net: Any) -> torch.optim.Optimizer:
     """Divide the layers of a net; return SGD for its part."""
     mesh = init_device_mesh("cpu", (TRAINERS,))
+    plan = {"qkv": ColwiseParallel(), "merge": RowwiseParallel(), "up": ColwiseParallel(), "down": RowwiseParallel()}
     for block in net.blocks:
         block.heads //= TRAINERS
-        block.qkv = Heads(block.qkv)
-        plan = {f"qkv.parts.{place}": ColwiseParallel() for place in range(3)}
-        parallelize_module(
-            block, mesh, plan | {"merge": RowwiseParallel(), "up": ColwiseParallel(), "down": RowwiseParallel()}
-        )
+        with torch.no_grad():  # each rank's rows are its queries, keys and values
+            for whole in (block.qkv.weight, block.qkv.bias):
+                of_kinds = whole.view(3, TRAINERS, -1, *whole.shape[1:])
+                whole.copy_(of_kinds.transpose(0, 1).reshape(whole.shape))
+        parallelize_module(block, mesh, plan)
     parts = [each for each in net.parameters() if isinstance(each, DTensor)]
     wholes = [each for each in net.parameters() if not isinstance(each, DTensor)]  # one call takes one kind alone
     return torch.optim.SGD([{"params": parts}, {"params": wholes}], 0.1, momentum=0.9, foreach=True)

@@ -1,5 +1,5 @@
 """Compression of gradients on their way to the mean, with error feedback: what is not sent in one step is added in the
-next (Seide et al. 2014; Karimireddy et al. 2019).
+next (Seide et al. 2014; Karimireddy et al. 2019). Without it, of what DiLoCo's trainers send.
 
     d <- g + e                  in each step, for each trainer
     g <- mean of all C(d)       what the optimizers take for their gradient, the same for all
@@ -81,6 +81,46 @@ class Bfloat16(Compressor):
         ring.mean(total)
         mean.copy_(total)
         return own.float()
+
+
+class FourBits(Compressor):
+    """Four bits of each number: its sign and three of exponent (E3M0, as Douillard et al. 2025 send), times the
+    magnitude of the largest number of its block of 256: 0, 1/64, 1/32 … 1, whichever is nearest.
+    """
+
+    BLOCK = 256
+    MAGNITUDES = torch.tensor([0.0, *(2.0**power for power in range(-6, 1))])
+    _MIDDLES = (MAGNITUDES[1:] + MAGNITUDES[:-1]) / 2
+
+    def exchange(self, whole: Tensor, mean: Tensor, ring: Ring) -> Tensor:
+        sent = self._packed(whole)
+        mean.zero_()
+        for each in ring.gather(sent):
+            mean.add_(self._read(each, len(whole)))
+        mean.div_(ring.world)
+        return self._read(sent, len(whole))
+
+    @classmethod
+    def size(cls, numbers: int) -> int:
+        """Return the bytes of a vector."""
+        return -(-numbers // 2) + 4 * -(-numbers // cls.BLOCK)
+
+    def _packed(self, vector: Tensor) -> Tensor:
+        scales = torch.stack([part.abs().amax() for part in torch.split(vector, self.BLOCK)])
+        relative = vector.abs() / self._spread(scales, len(vector)).clamp(min=1e-38)
+        codes = torch.bucketize(relative, self._MIDDLES).byte() | (vector < 0).byte() << 3
+        low, high = torch.cat([codes, codes.new_zeros(len(codes) % 2)]).view(-1, 2).unbind(1)
+        return torch.cat([scales.view(torch.uint8), low | high << 4])
+
+    def _read(self, sent: Tensor, numbers: int) -> Tensor:
+        bytes_of_scales = 4 * -(-numbers // self.BLOCK)
+        scales, packed = sent[:bytes_of_scales].clone().view(torch.float32), sent[bytes_of_scales:]
+        codes = torch.stack([packed & 15, packed >> 4], 1).flatten()[:numbers].int()
+        signs = 1.0 - 2.0 * (codes >> 3)
+        return signs * self.MAGNITUDES[codes & 7] * self._spread(scales, numbers)
+
+    def _spread(self, scales: Tensor, numbers: int) -> Tensor:
+        return scales.repeat_interleave(self.BLOCK)[:numbers]
 
 
 class FactoredMatrix(NamedTuple):
@@ -188,13 +228,17 @@ class ScaledSigns(Compressor):
 
 
 def compressor_of(config: SyncSgdConfig, net: nn.Module) -> Compressor | None:
-    """Return one trainer's compressor of the net's gradients; None if they are sent whole, or by torch."""
-    if config.sync != "gradients":
+    """Return one trainer's compressor of the net's gradients, or of what DiLoCo sends instead; None if it is sent
+    whole, or by torch.
+    """
+    if config.sync not in ("gradients", "diloco"):
         return None
     shapes = [parameter.shape for parameter in net.parameters()]
     match config.compression:
         case "bf16":
             return Bfloat16()
+        case "e3m0":
+            return FourBits(sum(map(prod, shapes)) if config.has("sync gradients") else 0)
         case "powersgd":
             return PowerSgd(shapes, config.compression_rank, seed_of(config.seed, COMPRESSION))
         case "topk":

@@ -41,11 +41,11 @@ class SyncSgdConfig(TrainingConfig):
     """diloco only: steps that a trainer makes while a fragment is on its way to the average and back. 0: it waits."""
     local_weight: float = setting(0.5, low=0, below=1, only=DILOCO, advanced=True)
     """diloco with overlap only: weight of a trainer's own fragment in the sum with the global one that replaces it."""
-    compression: Literal["none", "bf16", "powersgd", "topk", "sign"] = setting("none")
-    """What gradients and ddp send of a gradient. bf16: half the bits; powersgd: matrices as products of two with few
-    columns; topk: the largest numbers; sign: one bit each and the mean magnitude. The last three add what was not sent
-    to the next gradient. By ddp bf16 and powersgd alone, which torch has; by diloco bf16 alone, of the differences from
-    the global weights."""
+    compression: Literal["none", "bf16", "e3m0", "powersgd", "topk", "sign"] = setting("none")
+    """What gradients and ddp send of a gradient. bf16: half the bits; e3m0: four bits; powersgd: matrices as products
+    of two with few columns; topk: the largest numbers; sign: one bit each and the mean magnitude. All but bf16 add what
+    was not sent to the next gradient. By ddp bf16 and powersgd alone, which torch has; by diloco bf16 and e3m0 alone,
+    of the differences from the global weights."""
     compression_rank: int = setting(2, low=1, high=64, only={"compression": "powersgd"})
     """powersgd only: columns of the two factors of each matrix."""
     compression_share: float = setting(1.0, above=0, high=100, unit="%", only={"compression": "topk"})
@@ -138,8 +138,8 @@ class SyncSgdConfig(TrainingConfig):
         compresses, cure = not self.has("compression none"), "Choose none or sync gradients."
         yield ddp("compression", "none", "bf16", "powersgd", why="for which torch has no other", cure=cure)
         averages_weights, why = not self.steps_together, "which averages weights"
-        differs = self.has("sync diloco") and self.has("compression bf16")
-        allowed = f"{'none or bf16' if self.has('sync diloco') else 'none'} for sync {self.sync}"
+        differs = self.has("sync diloco") and self.compression in ("bf16", "e3m0")
+        allowed = f"{'none, bf16 or e3m0' if self.has('sync diloco') else 'none'} for sync {self.sync}"
         yield Rule("compression", allowed, why, cure, broken=compresses and averages_weights and not differs)
         by_server, why = not self.has("transport gloo"), "which exchanges whole vectors"
         yield Rule(
@@ -282,7 +282,7 @@ EXPERIMENT = Experiment(
         ReadySweep(
             "What does compression cost?",
             "compressed",
-            {"compression": "none, bf16, powersgd, topk, sign"},
+            {"compression": "none, bf16, e3m0, powersgd, topk, sign"},
             TradeOff("perf/exchanged.last", "test/accuracy.last", 2, baseline={"compression": "none"}),
             changes={"evaluate_every": 0},
             run_s=9,

@@ -21,6 +21,7 @@ from threading import Thread
 import torch
 from torch import Tensor, nn
 
+from engine.experiments.sync_sgd.compression import FourBits
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.trainer import SyncTrainer
 from engine.runtime.transport.allreduce import gone_round
@@ -58,6 +59,13 @@ def outer_step(center: Tensor, mean: Tensor, velocity: Tensor, rate: float, mome
     center.lerp_(mean, rate).sub_(velocity, alpha=rate * momentum)
 
 
+def bytes_sent(config: SyncSgdConfig, numbers: int) -> int:
+    """Return the bytes that a trainer sends for the mean of so many numbers."""
+    if config.has("compression e3m0"):
+        return (config.trainers - 1) * FourBits.size(numbers)
+    return gone_round((2 if config.has("compression bf16") else 4) * numbers, config.trainers)
+
+
 class OuterAverage:
     """One trainer's rounds."""
 
@@ -66,8 +74,7 @@ class OuterAverage:
         config, net = trainer.config, trainer.net
         assert not len(net.statistics), "no net to choose has batch-norm, whose statistics are no weights"
         self._fragments = [places.to(net.state.device) for places in fragments(config, net.module)]
-        width = 2 if config.has("compression bf16") else 4
-        self._sent_mb = [gone_round(width * len(places), config.trainers) / 1e6 for places in self._fragments]
+        self._sent_mb = [bytes_sent(config, len(places)) / 1e6 for places in self._fragments]
         self._merges = {step: part for part, step in enumerate(merge_steps(trainer.part.steps, config.fragments))}
         self._kept = config.local_weight if config.overlap else 0.0
         self._sent: Callable[[], Tensor] | None = None
@@ -103,19 +110,19 @@ class OuterAverage:
         trainer, places = self.trainer, self._fragments[part]
         config, center = trainer.config, trainer.global_state[places]
         own = trainer.net.weights[places]
-        if is_rounded := config.has("compression bf16"):
-            own = (own - center).bfloat16()
+        if compressor := trainer.compressor:
+            own -= center
         what = f"round {number}" if config.fragments == 1 else f"fragment {part + 1} of round {number}"
         wait = None
         if config.overlap:
             wait = self._in_background(own, what)
         else:
-            trainer.average(own, what)
+            trainer.average(own, what, compressor)
 
         def mean() -> Tensor:
             if wait:
                 wait()
-            return center + own.float() if is_rounded else own
+            return center + own if compressor else own
 
         return mean
 
@@ -127,7 +134,7 @@ class OuterAverage:
 
         def exchange() -> None:
             try:
-                done.set_result(trainer.exchange_mean(vector, what))
+                done.set_result(trainer.exchange_mean(vector, what, trainer.compressor))
             except BaseException as error:  # it is raised where the trainer waits
                 done.set_exception(error)
 

@@ -14,7 +14,7 @@ from engine.data.models import model_net
 from engine.data.nets import FlatAdam, FlatSgd, evaluate
 from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches, keep_freed_memory, shared, usable
-from engine.experiments.sync_sgd.compression import compressor_of
+from engine.experiments.sync_sgd.compression import Compressor, compressor_of
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.muon import FlatMuon
 from engine.runtime.rank.rank import Checkpoints, load_checkpoint
@@ -222,21 +222,28 @@ class SyncTrainer:
             self.log.log_step(loss, len(labels))
             after_step(step + 1)
 
-    def average(self, vector: Tensor, what: str) -> None:
-        """Replace `vector` by the mean over all trainers; time until the last one arrives counts as `wait`, the rest as
-        `communicate`, including the simulated link's. One of another size than the net's state, or of another type,
-        goes by gloo alone.
+    def average(self, vector: Tensor, what: str, compressor: Compressor | None = None) -> None:
+        """Replace `vector` by the mean over all trainers, of their compressed ones if so; time until the last one
+        arrives counts as `wait`, the rest as `communicate`, including the simulated link's. One that is compressed or
+        of another size than the net's state goes by gloo alone.
         """
         with self.record.phase("communicate"):
-            waited = self.exchange_mean(vector, what)
+            waited = self.exchange_mean(vector, what, compressor)
         self.count_wait(waited)
 
-    def exchange_mean(self, vector: Tensor, what: str) -> float:
+    def exchange_mean(self, vector: Tensor, what: str, compressor: Compressor | None = None) -> float:
         """Do so in any thread, counted in no phase; return the seconds waited for the last trainer."""
-        if len(vector) == len(self.net.state) and vector.dtype == torch.float32:
+        if len(vector) == len(self.net.state) and compressor is None:
             return self._over_the_link(lambda: self.circle.average(vector, what))
         staged = vector.cpu()
-        waited = self._over_the_link(lambda: self.circle.jointly(lambda ring: ring.mean(staged), what))
+
+        def exchange(ring: GlooRing) -> None:
+            if compressor:
+                compressor.exchange(staged.clone(), staged, ring)
+            else:
+                ring.mean(staged)
+
+        waited = self._over_the_link(lambda: self.circle.jointly(exchange, what))
         vector.copy_(staged)
         return waited
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.errors import ConfigError
 from engine.experiments.sync_sgd import compression
-from engine.experiments.sync_sgd.compression import Bfloat16, Compressor, PowerSgd, ScaledSigns, TopK
+from engine.experiments.sync_sgd.compression import Bfloat16, Compressor, FourBits, PowerSgd, ScaledSigns, TopK
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from tests.experiments.sync_sgd import sync_functions
 from tests.experiments.sync_sgd.test_sync_sgd import SHORT, center_of, in_processes, in_threads, sober
@@ -83,6 +83,7 @@ METHODS: dict[str, Callable[[], Compressor]] = {
     "powersgd": lambda: PowerSgd(SHAPES, 1, seed=3),
     "topk": lambda: TopK(SIZE, 0.1),
     "sign": lambda: ScaledSigns(SHAPES),
+    "e3m0": lambda: FourBits(SIZE),
 }
 
 
@@ -131,6 +132,17 @@ def test_signs_are_scaled_by_the_mean_magnitude_of_each_tensor() -> None:
         assert torch.allclose(sent, own.sign() * own.abs().mean(), rtol=1e-6)
 
 
+def test_four_bits_are_the_nearest_power_of_two_below_the_largest_number_of_a_block() -> None:
+    numbers = torch.cat([torch.linspace(-3, 3, 511), torch.zeros(256), torch.full((2,), 1e-30)])
+    found, _, _ = averaged(lambda: FourBits(0), numbers.expand(1, 1, -1))
+    sent = found[0, 0]
+    for part, whole in zip(sent.split(256), numbers.split(256), strict=True):
+        magnitudes = torch.tensor([0.0, *(2.0**-power for power in range(7))]) * whole.abs().max()
+        allowed = torch.cat([magnitudes, -magnitudes])
+        assert torch.equal((part - whole).abs(), (allowed[:, None] - whole).abs().amin(0))
+    assert not sent[511:767].any() and sent[-1] == numbers[-1]
+
+
 def test_bfloat16_is_within_its_rounding() -> None:
     gradients = drawn(steps=4)
     found, errors, lost = averaged(Bfloat16, gradients)
@@ -144,6 +156,7 @@ def test_bfloat16_is_within_its_rounding() -> None:
     ("changes", "bytes_a_step"),
     [
         ({"compression": "bf16"}, 2 * 21_840),
+        ({"compression": "e3m0"}, 10_920 + 4 * 86),
         ({"compression": "powersgd"}, OF_POWERSGD),
         ({"compression": "topk", "compression_share": 1}, 8 * 219),
         ({"compression": "sign"}, 2730 + 4 * 8),

@@ -105,15 +105,17 @@ def test_its_global_weights_are_those_of_the_definition(tmp_path: Path, changes:
 
 @pytest.mark.ranks
 @pytest.mark.usefixtures("sober")
-def test_bf16_halves_the_bytes_and_rounds_differences_not_weights(tmp_path: Path) -> None:
+def test_fewer_bits_round_differences_not_weights(tmp_path: Path) -> None:
     centers, sent = {}, {}
     changes = STREAMING | AVERAGED_BY_DILOCO | {"average_every": 2, "rounds": 1}
-    for compression in ("none", "bf16"):
+    for compression in ("none", "bf16", "e3m0"):
         ranks = in_threads(tmp_path / compression, **changes | {"compression": compression})
         centers[compression], sent[compression] = center_of(tmp_path / compression), ranks.recorders["trainer1"].bytes
     assert sent["none"] == 2 * sent["bf16"]
     moved = centers["none"] - flat_state(sync_functions.sober_net(seed_of(SHORT["seed"], WEIGHTS)))
     assert 0 < (centers["none"] - centers["bf16"]).abs().max() < 2**-6 * moved.abs().max()
+    assert 7.6 < sent["none"] / sent["e3m0"] < 8
+    assert 0 < (centers["none"] - centers["e3m0"]).abs().max() <= moved.abs().max() / 3
 
 
 @pytest.mark.ranks

@@ -192,9 +192,9 @@ def meetings(monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
     seen: list[Seen] = []
     average = SyncTrainer.average
 
-    def write_and_average(trainer: SyncTrainer, vector: Tensor, what: str) -> None:
+    def write_and_average(trainer: SyncTrainer, vector: Tensor, *more: Any) -> None:
         seen.append(Seen(trainer, vector.clone(), trainer.global_state.clone()))
-        average(trainer, vector, what)
+        average(trainer, vector, *more)
 
     monkeypatch.setattr(SyncTrainer, "average", write_and_average)
     return seen
