@@ -223,11 +223,15 @@ def test_a_plural_is_formed_by_one_function() -> None:
 
 def test_pages_count_things_in_the_singular_too() -> None:
     """A number that the code knows only at run time stands before a plural only where 1 has its own words."""
-    things = "runs|updates|batches|steps|points|ranks|seeds|cells|rows|accounts|combinations|samples|splits"
-    bare = re.compile(rf"\{{(?:len\([\w.]+\)|number\([\w., ]+\)|[\w.]*(?:total|count))(?::,)?\}} (?:{things})\b(?!/)")
+    things = (
+        "runs|updates|batches|steps|points|ranks|seeds|cells|rows|accounts|combinations|samples|splits|files|values"
+    )
+    bare = re.compile(
+        rf"(?<!of )(?<!all )\{{(?:len\([\w.]+\)|number\([\w., ]+\)|[\w.]*(?:total|count))(?::,)?\}} (?:{things})\b(?!/)"
+    )
     found = [
         f"{path.relative_to(ROOT)}:{number}: {match[0]}"
-        for top in ("app", "pages", "engine/cli")
+        for top in ("app", "pages", "engine/cli", "engine/transfer", "engine/upkeep", "engine/store")
         for path in sorted((ROOT / top).rglob("*.py"))
         for number, line in enumerate(path.read_text().splitlines(), 1)
         for match in bare.finditer(line)

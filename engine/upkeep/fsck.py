@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.access.rules import Program
-from engine.errors import EngineError, StoreDamaged, StoreDenied
+from engine.errors import EngineError, StoreDamaged, StoreDenied, counted
 from engine.home import Home
 from engine.store import Reader, Run, Store
 from engine.store.curves.ingest import unfinished
@@ -86,7 +86,7 @@ def _as_whom(home: Home) -> str:
 
 def _rows(home: Home, reader: Reader) -> Iterator[Trouble]:
     for table, other, count in integrity.strangers(reader):
-        sentence = f"{count:,} rows of {table} refer to missing rows of {other}."
+        sentence = f"Missing rows of {other} are referred to by {counted(count, 'row')} of {table}."
         yield Trouble(
             "foreign keys",
             sentence,

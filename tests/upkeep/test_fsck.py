@@ -108,10 +108,10 @@ def test_a_home_in_order_has_nothing_to_say(home: Home, ended: int, running: Run
         (
             "INSERT INTO events (run_id, at, kind, who, detail) VALUES (77, '', 'x', 'x', '')",
             "foreign keys",
-            "1 rows of events refer to missing rows of runs",
+            "Missing rows of runs are referred to by 1 row of events",
         ),
-        ("INSERT INTO tags (run_id, tag) VALUES (77, 'x')", "foreign keys", "1 rows of tags"),
-        ("UPDATE runs SET parent_id = 77", "foreign keys", "1 rows of runs refer to missing rows of runs"),
+        ("INSERT INTO tags (run_id, tag) VALUES (77, 'x')", "foreign keys", "1 row of tags"),
+        ("UPDATE runs SET parent_id = 77", "foreign keys", "Missing rows of runs are referred to by 1 row of runs"),
     ],
 )
 def test_what_does_not_fit_together_is_found_and_mended(

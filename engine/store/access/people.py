@@ -248,7 +248,7 @@ class PeopleCommands:
             return None
         if len(rows) > 1:
             raise SignInRefused(
-                f"{len(rows)} accounts of this lab have the e-mail address {email}, so yours can't be identified. "
+                f"Several accounts of this lab have the e-mail address {email}, so yours can't be identified. "
                 "Ask an admin."
             )
         if rows[0]["subject"] is not None:

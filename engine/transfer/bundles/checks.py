@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from engine.config_values import MOST_RUNS
-from engine.errors import ConfigError, ImportRefused, NoSuchRun
+from engine.errors import ConfigError, ImportRefused, NoSuchRun, counted
 from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.launches import Timing
@@ -45,7 +45,7 @@ def match_runs(reader: Reader, source: Members, about: Manifest) -> MatchedRuns:
         raise ImportRefused("The bundle has no runs. Export it again.")
     if len(runs) > MOST_OF_BUNDLE:
         raise ImportRefused(
-            f"The bundle has {len(runs):,} runs; at most {MOST_OF_BUNDLE:,} can be imported at once. "
+            f"The bundle has {counted(len(runs), 'run')}; at most {MOST_OF_BUNDLE:,} can be imported at once. "
             "Export fewer at a time."
         )
     before = {row.get("run_id"): row for row in _rows(source, about, "origins")}

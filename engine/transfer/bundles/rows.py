@@ -11,7 +11,7 @@ from typing import IO, Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from engine.errors import ImportRefused
+from engine.errors import ImportRefused, counted
 from engine.store.imports.bundle_tables import TableRows
 from engine.store.records import ENDED
 from engine.transfer.archives import Members, opened, read
@@ -168,7 +168,7 @@ def _rows(source: Members, table: str, sheet: Sheet) -> Iterator[Sequence[Any]]:
                     raise refusal(table, number, f"{sheet.columns[place]} {wrong}")
             yield row
     if number != sheet.rows:
-        raise refusal(table, number, f"the table has {number:,} rows instead of {sheet.rows:,}")
+        raise refusal(table, number, f"the table has {counted(number, 'row')} instead of {sheet.rows:,}")
 
 
 def _row(line: bytes, table: str, number: int, width: int) -> list[Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from platform import node
 from typing import TYPE_CHECKING, Any
 
+from engine.errors import counted
 from engine.recorder import Point
 from engine.runtime.command.sources.duplicates import Duplicates, Logged
 from engine.runtime.command.sources.event_folders import EventFolders
@@ -186,7 +187,9 @@ class Sources:
         sentences = [f"Left out {count:,} {what}." for what, count in counts.items()]
         sentences += [file.note for file in self._event_files.values() if file.note]
         if self._over.count:
-            sentences.append(f"Left out {self._over.count:,} values: a run has at most {MOST_METRICS:,} metrics.")
+            sentences.append(
+                f"Left out {counted(self._over.count, 'value')}: a run has at most {MOST_METRICS:,} metrics."
+            )
         return sentences
 
     def _discover(self, final: bool) -> None:
