@@ -69,7 +69,7 @@ def test_as_many_trainers_are_drawn_as_the_form_says_up_to_six(count: int, label
     assert bool([node for node in drawn.nodes if node.clashes]) == (count > 1)
 
 
-def test_each_process_bears_the_name_of_its_role() -> None:
+def test_each_process_has_the_name_of_its_role() -> None:
     for one in experiments():
         config = one.configure(None, {})
         kind = next(iter(one.counts.values()), "")
