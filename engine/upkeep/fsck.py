@@ -86,7 +86,7 @@ def _as_whom(home: Home) -> str:
 
 def _rows(home: Home, reader: Reader) -> Iterator[Trouble]:
     for table, other, count in integrity.strangers(reader):
-        sentence = f"Missing rows of {other} are referred to by {counted(count, 'row')} of {table}."
+        sentence = f"The table {table} has {counted(count, 'row')} with references to missing rows of {other}."
         yield Trouble(
             "foreign keys",
             sentence,

@@ -108,10 +108,14 @@ def test_a_home_in_order_has_nothing_to_say(home: Home, ended: int, running: Run
         (
             "INSERT INTO events (run_id, at, kind, who, detail) VALUES (77, '', 'x', 'x', '')",
             "foreign keys",
-            "Missing rows of runs are referred to by 1 row of events",
+            "The table events has 1 row with references to missing rows of runs",
         ),
-        ("INSERT INTO tags (run_id, tag) VALUES (77, 'x')", "foreign keys", "1 row of tags"),
-        ("UPDATE runs SET parent_id = 77", "foreign keys", "Missing rows of runs are referred to by 1 row of runs"),
+        ("INSERT INTO tags (run_id, tag) VALUES (77, 'x')", "foreign keys", "The table tags has 1 row"),
+        (
+            "UPDATE runs SET parent_id = 77",
+            "foreign keys",
+            "The table runs has 1 row with references to missing rows of runs",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_found_and_mended(
