@@ -106,11 +106,11 @@ def test_combinations_that_break_rules_are_named_counted_and_said_once() -> None
 @pytest.mark.parametrize(
     ("grid", "seeds", "sentence"),
     [
-        ({}, 1, "A sweep must vary 1 or 2 fields, got none."),
+        ({}, 1, "A sweep must vary a setting or have more than one seed, got neither."),
         (
             {"splits": [1], "mode": ["gpipe"], "batches": [1]},
             1,
-            "A sweep must vary 1 or 2 fields, got 3: splits, mode, batches.",
+            "A sweep must vary at most 2 settings, got 3: splits, mode, batches. Leave out 1 of them.",
         ),
         ({"seed": [1, 2]}, 1, "seed can't be a varied field"),
         (

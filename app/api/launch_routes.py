@@ -104,9 +104,10 @@ class SweepSubmission(Submission):
     """A sweep to launch: its title is the name of the sweep, and what varies is left out of its config."""
 
     over: dict[str, list[JsonValue] | str] = Field(
-        min_length=1,
+        {},
         max_length=2,
-        description="Values of one or two settings: a list, or a text such as '1, 2, 4' or '1..8'.",
+        description="Values of up to two settings: a list, or a text such as '1, 2, 4' or '1..8'. Without any, seeds "
+        "must be at least 2.",
     )
     seeds: int = Field(1, ge=1, le=MOST_RUNS, description="Runs per combination; seeds count up from the config's.")
     seed_field: str = Field(

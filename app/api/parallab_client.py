@@ -239,8 +239,8 @@ class Parallab:
         terms: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> int:
-        """Launch a sweep over values of one or two settings, such as `{"lr": [0.1, 0.01]}`, and return its id; else as
-        `submit`.
+        """Launch a sweep over values of up to two settings, such as `{"lr": [0.1, 0.01]}`, and return its id; else as
+        `submit`. Without any, it repeats the run with `seeds` seeds.
         """
         body = self._launch(experiment, command, folder, python, preset, title, terms, settings or {})
         varied = {"over": dict(over), "seeds": seeds, "seed_field": seed_field}

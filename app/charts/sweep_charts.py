@@ -42,14 +42,15 @@ def chart(
     """
     figure, colours = go.Figure(), list[int]()
     unit = metric(name).unit if unit is None else unit
-    scattered = bool(sweep.draw) and len(sweep.fields) > 1
+    is_drawn = bool(sweep.draw) and len(sweep.fields) > 1
+    scattered = is_drawn or not sweep.fields
     by_median = is_by_median(sweep, name)
-    if scattered:
+    if is_drawn:
         groups = [replace(group, key=(group.key[0], *group.key[len(sweep.fields) :])) for group in groups]
-    along = sweep.grid[sweep.fields[0]]
+    along = sweep.grid[sweep.across[0]]
     numeric = is_numeric(along)
     for colour, key in enumerate(dict.fromkeys([group.key[1:] for group in groups] + list(lines or {}))):
-        title = (", ".join(map(str, key)) if scattered else line_name(sweep, key)) or "measured"
+        title = (", ".join(map(str, key)) if is_drawn else line_name(sweep, key)) or "measured"
         measured(
             figure,
             [group for group in groups if group.key[1:] == key],
@@ -78,7 +79,7 @@ def chart(
         xaxis={
             "title": x_title,
             **(
-                scale([float(value) for value in along], sweep.draw.over[sweep.fields[0]] if sweep.draw else "")
+                scale([float(value) for value in along], sweep.draw.over[sweep.across[0]] if sweep.draw else "")
                 if numeric
                 else _places(along)
             ),

@@ -163,8 +163,8 @@ def rank_groups_of(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Read
 
 
 def key_of(sweep: Sweep, run: RunRow) -> tuple[object, ...]:
-    """Return a run's values of the varied fields."""
-    return tuple(run.config.get(field) for field in sweep.fields)
+    """Return a run's values of the fields that the chart is drawn across."""
+    return tuple(run.config.get(field) for field in sweep.across)
 
 
 def line_name(sweep: Sweep, line: Sequence[object]) -> str:
@@ -247,7 +247,7 @@ def axis(sweep: Sweep) -> list[int]:
 
 def in_order(sweep: Sweep, keys: Iterable[tuple[Hashable, ...]]) -> list[tuple[Hashable, ...]]:
     """Return the keys of groups in grid order."""
-    places = [{value: place for place, value in enumerate(sweep.grid[field])} for field in sweep.fields]
+    places = [{value: place for place, value in enumerate(sweep.grid[field])} for field in sweep.across]
     last = max(map(len, places), default=0)
     return sorted(
         keys,

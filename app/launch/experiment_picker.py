@@ -383,7 +383,7 @@ def _take(wish: Wish) -> None:
     config_form.fill(found, values)
     if wish.target is not None:
         st.session_state[TARGET], st.session_state[NODES] = wish.target, wish.nodes
-    if wish.sweep:
+    if wish.sweep is not None:
         over = {name: text or usual_values(found.config, name, values) for name, text in wish.sweep.items()}
         sweep_form.start(found, over, equal_work="equal-work" in wish.purposes, draws=wish.draws)
         sweep_form.resize(found, wish.seeds, is_timed="timing" in wish.purposes)

@@ -87,10 +87,10 @@ def take(wish: CommandWish) -> tuple[str, ...]:
     fields, values = own.definition.config.model_fields, own.command.defaults() | changes
     over = {
         name: text or usual_values(own.definition.config, name, values)
-        for name, text in wish.sweep.items()
+        for name, text in (wish.sweep or {}).items()
         if name in fields
     }
-    if over:
+    if over or wish.sweep == {}:
         sweep_form.start(own.definition, over, draws=wish.draws)
         sweep_form.resize(own.definition, wish.seeds, is_timed="timing" in wish.purposes)
     return tuple(sentences)

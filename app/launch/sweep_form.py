@@ -24,8 +24,11 @@ from engine.sweep.random_search import usual_range
 NOTHING = "none"
 GRID, DRAWN = "Grid", "Random"
 USUAL_DRAWS = 8
+USUAL_REPEATS = 3
+"""Seeds of a sweep that varies nothing else."""
 LEARNING, TIMING = "Learning", "Timing"
 WRITTEN = "Comma-separated values; whole numbers also as a range: 1, 2, 4, 8 or 1..10."
+_NO_FIELD = f"With {NOTHING}, the sweep repeats the settings of the form over its seeds."
 RANGES = (
     "A range to sample uniformly: 0.001..0.1, or log:0.001..0.1 for log-uniform sampling. Comma-separated values are "
     "equally likely."
@@ -67,7 +70,10 @@ def fold(form: LaunchForm) -> Draft | None:
     """Show the switch and, if it is on, the section; return the draft, or None for a single run."""
     found, values, command = form.definition, form.values, form.command
     what = "command" if command else "experiment"
-    help_text = f"Launch several runs of this {what} over values of one or two settings. They start as capacity frees."
+    help_text = (
+        f"Launch several runs of this {what} over values of one or two settings, or over seeds alone. They start as "
+        "capacity frees."
+    )
     if not st.toggle("Run a sweep", key=f"sweep.on.{found.name}", help=help_text, persist_state="session"):
         return None
     with st.container(horizontal=True):
@@ -85,23 +91,22 @@ def fold(form: LaunchForm) -> Draft | None:
     fields = [name for name in fields_of(found) if name != seed_field and name not in lists]
     if not fields:
         st.caption(
-            "The command has no setting that could vary. Add an option to its text, or, for a script that reads its "
-            "environment, a variable in front: LR=0.1 python train.py."
+            "The command has no setting that could vary, so the sweep repeats it. To vary something, add an option to "
+            "its text, or, for a script that reads its environment, a variable in front: LR=0.1 python train.py."
         )
-        return None
-    with st.container(horizontal=True):
-        axis = found.axis if found.axis in fields else fields[0]
-        first = _field(found, "Parameter", "first", fields, axis)
-        texts = {first: _values(found, first, values, kind == DRAWN)}
-    with st.container(horizontal=True):
-        second = _field(
-            found, "Second parameter", "second", [NOTHING, *(name for name in fields if name != first)], NOTHING
-        )
-        if second != NOTHING:
-            texts[second] = _values(found, second, values, kind == DRAWN)
+    texts: dict[str, str] = {}
+    for title, which in (("Parameter", "first"), ("Second parameter", "second")):
+        free = [name for name in fields if name not in texts]
+        usual = (found.axis if found.axis in free else free[0]) if free and not texts else NOTHING
+        with st.container(horizontal=True):
+            chosen = _field(found, title, which, [NOTHING, *free], usual, _NO_FIELD if which == "first" else None)
+            if chosen == NOTHING:
+                break
+            texts[chosen] = _values(found, chosen, values, kind == DRAWN)
     draw = Draw(*_drawn(found), texts) if kind == DRAWN else None
     with st.container(horizontal=True):
-        seeds, timing = _timing(found) if purpose == TIMING else (_seeds(found, seed_field), None)
+        repeats = 1 if texts else USUAL_REPEATS
+        seeds, timing = _timing(found) if purpose == TIMING else (_seeds(found, seed_field, repeats), None)
         stop_after = _stop_after(found)
     equal = found.work is not None and _equal_work(found)
     config = {name: value for name, value in values.items() if equal or name not in texts}
@@ -119,14 +124,16 @@ def fold(form: LaunchForm) -> Draft | None:
 
 
 def start(found: Experiment, over: Mapping[str, str], *, equal_work: bool = False, draws: int = 0) -> None:
-    """Switch the fold on and fill it: with values, or with the ranges of a random search of so many `draws`."""
-    fields = list(over)
+    """Switch the fold on and fill it: with values, or with the ranges of a random search of so many `draws`; without
+    any, it repeats the run.
+    """
+    first, second = [*over, NOTHING, NOTHING][:2]
     filled = {
         f"sweep.on.{found.name}": True,
         f"sweep.kind.{found.name}": DRAWN if draws else GRID,
         f"sweep.draws.{found.name}": draws or USUAL_DRAWS,
-        f"sweep.first.{found.name}": fields[0],
-        f"sweep.second.{found.name}": fields[1] if len(fields) > 1 else NOTHING,
+        f"sweep.first.{found.name}": first,
+        f"sweep.second.{found.name}": second,
         f"sweep.equal.{found.name}": equal_work,
         **{f"sweep.{'ranges' if draws else 'values'}.{found.name}.{field}": text for field, text in over.items()},
     }
@@ -166,9 +173,10 @@ def _seed_field(found: Experiment, command: Command) -> str:
     return "" if chosen == NOTHING else chosen
 
 
-def _seeds(found: Experiment, seed_field: str) -> int:
+def _seeds(found: Experiment, seed_field: str, usual: int) -> int:
+    title = "Seeds" if seed_field else "Repeats"
     counted = f"seeds count up from the form's {seed_field}." if seed_field else "they are equal repeats."
-    return _count(found, "Seeds" if seed_field else "Repeats", "seeds", 1, as_text(f"Runs per combination; {counted}"))
+    return _count(found, title, "seeds", usual, as_text(f"Runs per combination; {counted}"))
 
 
 def _timing(found: Experiment) -> tuple[int, Timing]:
@@ -328,6 +336,8 @@ def _summary(found: Experiment, planned: Plan, seeds: int, draw: Draw | None, ti
     if draw:
         ranges = ", ".join(f"{_named(found, field)} from {text.strip()}" for field, text in draw.over.items())
         return f"{count_of(planned)}: {counted(draw.count, 'sample')} of {ranges} × {counted(seeds, 'seed')}."
+    if not fields:
+        return f"{count_of(planned)} with the settings in the form."
     over = " × ".join(
         f"{_named(found, field)} {', '.join(map(value_in_words, planned.grid[field]))}" for field in fields
     )

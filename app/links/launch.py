@@ -42,8 +42,10 @@ class Wish:
     experiment: str | None = None
     preset: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
-    sweep: Mapping[str, str] = field(default_factory=dict)
-    """The settings of a sweep, whose form is then open, with their values as typed; empty text for the usual ones."""
+    sweep: Mapping[str, str] | None = None
+    """The settings of a sweep, whose form is then open, with their values as typed; empty text for the usual ones. No
+    settings are repeats alone.
+    """
     seeds: int = 3
     purposes: tuple[str, ...] = ()
     """Of the sweep: `timing`, `equal-work`."""
@@ -92,7 +94,7 @@ def read_link(
             changes |= _setting(found.config, text)
         except ConfigError as error:
             sentences.append(f"Link setting '{text[:80]}' ignored. {error}")
-    over = {name: text for name, _, text in (each.partition(SEPARATOR) for each in sweep[:MOST_VARIED])}
+    over = _varied(sweep)
     for name in [name for name in over if name not in found.config.model_fields]:
         sentences.append(f"Link parameter sweep must be a setting of {found.name}, got '{name[:80]}'; ignored.")
         del over[name]
@@ -100,7 +102,7 @@ def read_link(
         found.name,
         preset,
         changes,
-        over,
+        over if over or _repeats(sweep, seeds, purposes) else None,
         _count(seeds, 3),
         tuple((purposes or "").split(",")),
         _count(draws, 0),
@@ -123,7 +125,7 @@ class CommandWish:
     """The run whose command and settings it takes."""
     settings: Mapping[str, str | None] = field(default_factory=dict)
     """Values by setting, as texts."""
-    sweep: Mapping[str, str] = field(default_factory=dict)
+    sweep: Mapping[str, str] | None = None
     """The settings of a sweep, as in `Wish`."""
     seeds: int = 1
     purposes: tuple[str, ...] = ()
@@ -139,7 +141,7 @@ def read_command_link(query: Mapping[str, Sequence[str]]) -> CommandWish | None:
     if "experiment" in one or not (one.keys() & {"command", "recipe"} or is_run_id(clone)):
         return None
     pairs = (text.partition(SEPARATOR) for text in query.get("set", ()))
-    nodes = one.get("nodes", "")
+    swept, nodes = query.get("sweep", ()), one.get("nodes", "")
     return CommandWish(
         one.get("command", ""),
         one.get("folder", ""),
@@ -147,7 +149,7 @@ def read_command_link(query: Mapping[str, Sequence[str]]) -> CommandWish | None:
         one.get("recipe", ""),
         int(clone) if is_run_id(clone) else None,
         {name.strip(): None if value == "none" else value for name, found, value in pairs if found},
-        {name: text for name, _, text in (each.partition(SEPARATOR) for each in query.get("sweep", ())[:MOST_VARIED])},
+        _varied(swept) if swept or _repeats(swept, one.get("seeds"), one.get("as")) else None,
         _count(one.get("seeds"), 1),
         tuple(one.get("as", "").split(",")),
         _count(one.get("draws"), 0),
@@ -173,6 +175,15 @@ def command_query(
     if texts:
         query["set"] = [f"{name}{SEPARATOR}{'none' if text is None else text}" for name, text in texts.items()]
     return query
+
+
+def _varied(texts: Sequence[str]) -> dict[str, str]:
+    return {name: text for name, _, text in (each.partition(SEPARATOR) for each in texts[:MOST_VARIED])}
+
+
+def _repeats(swept: Sequence[str], seeds: str | None, purposes: str | None) -> bool:
+    """Return whether a link asks for a sweep that varies nothing but the seed."""
+    return not swept and bool(seeds or purposes)
 
 
 def _count(text: str | None, otherwise: int) -> int:

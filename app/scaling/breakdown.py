@@ -153,7 +153,7 @@ def of_sweep(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_distu
         )
     field = axis_of(sweep.fields)
     if field is None:
-        varied = " and ".join(map(lower_title, sweep.fields))
+        varied = " and ".join(map(lower_title, sweep.across))
         return (
             f"Scaling needs a sweep over a number of ranks or splits; this one varies {varied}. "
             "Launch a sweep over such a count."

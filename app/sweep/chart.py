@@ -43,7 +43,7 @@ from engine.analysis.run_values import cell_of, fields_in_words, label, lower_ti
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group
 from engine.config_values import value_in_words
-from engine.errors import counted
+from engine.errors import amount, counted
 from engine.home import Home
 from engine.metrics import is_rate, metric
 from engine.store import Reader, Sweep
@@ -63,9 +63,9 @@ def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     cells = tries(sweep, runs)
     if sweep.draw:
         return _drawn_matrix(sweep, cells)
-    first, *others = sweep.fields
+    first, *others = sweep.across
     across = [{first: value} for value in sweep.grid[first]]
-    names = (*others, SEED)
+    names = (*others, *(SEED,) * bool(sweep.fields))
     down = [dict(zip(names, values, strict=True)) for values in product(*(sweep.grid[name] for name in names))]
     if len(across) > max(MOST_ACROSS, len(down)):
         across, down = down, across
@@ -152,9 +152,9 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
         st.caption(f"Turn on Include disturbed runs{'' if is_for_learning(sweep) else ', or press Measure again'}.")
         return
     by_rank = name in _rank_metrics(sweep)
-    titles = {field: label(field) for field in sweep.fields} | {RANK: "Rank"}
+    titles = {field: label(field) for field in sweep.across} | {RANK: "Rank"}
     headings = [titles.get(column, column) for column in drawn.rows.columns]
-    st.html(_table(drawn.rows, headings, name, len(sweep.fields) + by_rank, metric_among(name, runs).unit))
+    st.html(_table(drawn.rows, headings, name, len(sweep.across) + by_rank, metric_among(name, runs).unit))
     page_capture.table(metric(name).label, drawn.rows, heading=lambda column: titles.get(column, column))
 
 
@@ -202,11 +202,13 @@ def _drawn(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader, *, w
         else statistic_of(name, of_script=experiment_of(sweep) is None)
     )
     sentences = _captions(sweep, groups, name, basis, [explained(sweep)] if lines else [], lacking) if groups else []
+    if groups and not sweep.fields and not by_rank:
+        sentences.insert(0, _of_repeats(groups, metric_among(name, every).unit, by_median=is_by_median(sweep, name)))
     sentences += [said] if (said := left_out([run for run in every if run.id in apart])) else []
     if not groups:
         sentences.append("Crosses are single runs. All were disturbed, so there is no table.")
     rows = _rows(sweep, every, groups, name, lines, by_rank) if groups else None
-    title = f"{metric(name).label} by {lower_title(sweep.fields[0])}"
+    title = f"{metric(name).label} by {lower_title(sweep.across[0])}"
     return _Drawn(picture, colours, title, sentences, rows)
 
 
@@ -221,6 +223,15 @@ def _captions(
     if basis:
         said.append(f"{metric(name).heading}: {basis.rstrip('.')}.")
     return said + of_lines + ([lacking] if lacking else [])
+
+
+def _of_repeats(groups: Sequence[Group], unit: str, *, by_median: bool) -> str:
+    """Return the centre of runs that differ in their seed alone, with its spread, as a sentence."""
+    every = Group((), {run_id: value for group in groups for run_id, value in group.values.items()})
+    centre, low, high = _spread(every, by_median=by_median)
+    said = [amount(number(each, unit=unit), unit) for each in (centre, low, high) if each is not None]
+    spread = f", {'95 % interval' if by_median else 'from'} {' to '.join(said[1:])}" if len(said) == 3 else ""
+    return f"{'Median' if by_median else 'Mean'} over {counted(len(every.values), 'run')}: {said[0]}{spread}."
 
 
 def what_is_drawn(groups: Sequence[Group], *, by_median: bool) -> str:
@@ -274,7 +285,7 @@ def _rows(
     spread = ("Median", "Interval from", "Interval to") if by_median else ("Mean", "Lowest", "Highest")
     words = (*spread, *(label.capitalize() for label in labels))
     headers = [
-        *sweep.fields,
+        *sweep.across,
         *([RANK] if by_rank else []),
         *COUNTED,
         *(f"{word} ({unit})" if unit else word for word in words),
@@ -284,7 +295,7 @@ def _rows(
     for run in newest(sweep, runs):
         cells.setdefault(key_of(sweep, run), []).append(run)
     by_key: dict[tuple[Hashable, ...], Group | None] = {group.key: group for group in groups}
-    counted = {key[: len(sweep.fields)] for key in by_key}
+    counted = {key[: len(sweep.across)] for key in by_key}
     role = [""] if by_rank else []
     by_key |= {
         (*key, *role): None
@@ -293,7 +304,7 @@ def _rows(
     }
     rows = []
     for key in in_order(sweep, by_key):
-        group, own = by_key[key], cells.get(key[: len(sweep.fields)], [])
+        group, own = by_key[key], cells.get(key[: len(sweep.across)], [])
         known = {line.label: line.times_s for line in lines.get(key[1:], [])}
         rows.append(
             [
@@ -323,6 +334,6 @@ def _rank_metrics(sweep: Sweep) -> tuple[str, ...]:
 
 
 def _axis_title(sweep: Sweep) -> str:
-    known, field = experiment_of(sweep), sweep.fields[0]
+    known, field = experiment_of(sweep), sweep.across[0]
     fields = known.config.model_fields if known else {}
     return label_of(field, fields[field]) if field in fields else field

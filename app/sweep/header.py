@@ -325,7 +325,7 @@ def to_scaling(sweeps: Sequence[Sweep]) -> str:
             [
                 link(f"{sweep.id}: {sweep_name(sweep)}", f"{at('/sweep')}?sweep={sweep.id}{view}"),
                 known.title if known else sweep.experiment,
-                "; ".join(f"{lower_title(field)}: {_values_of(sweep, field)}" for field in sweep.fields),
+                "; ".join(f"{lower_title(field)}: {_values_of(sweep, field)}" for field in sweep.across),
                 f"{sweep.ended} of {sweep.total}",
             ]
         )

@@ -306,7 +306,8 @@ TERMS = {
     "step": "One iteration of a rank's training loop. Methods do different work per step, so compare them over passes "
     "or time.",
     "straggler": "A process that is slower than the others. Synchronous methods wait for it at every update.",
-    "sweep": "A set of runs over several values of one or two settings, usually with several seeds each.",
+    "sweep": "A set of runs over several values of one or two settings, usually with several seeds each, or over seeds "
+    "alone.",
     "throughput": "The work of all ranks (samples trained on, or environment steps) divided by the execution time.",
     "total time": "The time for which a run holds its cores: start-up time, execution time and shutdown. Estimates "
     "before a launch state it.",

@@ -44,7 +44,10 @@ def sweep_command() -> None:
 @command(LAUNCH, within=sweep_command, cls=CommandWords)
 def launch_command(
     subject: Subject = together(Subject),
-    over: Sequence[str] = option("Setting to vary: splits=1,2,4,8 or splits=1..10. At most two.", metavar="KEY=VALUES"),
+    over: Sequence[str] = option(
+        "Setting to vary: splits=1,2,4,8 or splits=1..10. At most two; none repeats the run with --seeds.",
+        metavar="KEY=VALUES",
+    ),
     seeds: int | None = option(
         "Runs per combination; seeds count up from the setting seed.  [default: 1; with --timing 6, the fewest]",
         type=click.IntRange(1),
@@ -118,8 +121,9 @@ def _unseeded(asked: SweepLaunch) -> list[str]:
     command = asked.shared.command
     if command is None or asked.seeds == 1 or asked.seed_field or command.seed_field:
         return []
+    of_each = " of each combination" if asked.grid or asked.draw else ""
     return [
-        f"{command.name} has no setting named seed, so the {counted(asked.seeds, 'run')} of each combination are "
+        f"{command.name} has no setting named seed, so the {counted(asked.seeds, 'run')}{of_each} are "
         "repeats that differ only in their number. If another setting takes the seed, name it: --seed-field NAME."
     ]
 

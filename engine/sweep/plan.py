@@ -1,4 +1,4 @@
-"""Sweep plans: the runs of one experiment over values of one or two fields, times seeds. Torch-free."""
+"""Sweep plans: the runs of one experiment over values of up to two fields, times seeds. Torch-free."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -118,9 +118,16 @@ def _varied(config: type[Config], field: str, written: Sequence[Any]) -> tuple[A
 
 
 def _check_size(values: Mapping[str, Sequence[Any]], seeds: int) -> None:
-    if not 1 <= len(values) <= MOST_FIELDS:
-        named = f"{len(values)}: {', '.join(values)}" if values else "none"
-        raise ConfigError.of("", f"A sweep must vary 1 or {MOST_FIELDS} fields, got {named}.")
+    if not values and seeds == 1:
+        raise ConfigError.of(
+            "", "A sweep must vary a setting or have more than one seed, got neither. Choose a setting, or more seeds."
+        )
+    if len(values) > MOST_FIELDS:
+        raise ConfigError.of(
+            "",
+            f"A sweep must vary at most {MOST_FIELDS} settings, got {len(values)}: {', '.join(values)}. Leave out "
+            f"{len(values) - MOST_FIELDS} of them.",
+        )
     _raise_size([*(len(found) for found in values.values()), seeds])
 
 

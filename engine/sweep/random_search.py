@@ -136,7 +136,11 @@ def _drawn(sources: Mapping[str, Range | tuple[Any, ...]], draw: Draw) -> Iterat
 
 def _check_draw(draw: Draw) -> None:
     if not 1 <= len(draw.over) <= MOST_FIELDS:
-        raise ConfigError.of("", f"A random draw must vary 1 to {MOST_FIELDS} fields, got {len(draw.over) or 'none'}.")
+        raise ConfigError.of(
+            "",
+            f"A random draw must vary 1 to {MOST_FIELDS} fields, got {len(draw.over) or 'none'}. Give each with a "
+            "range.",
+        )
     if draw.count < 1:
         raise ConfigError.of("draw", f"A random draw must have at least 1 combination, got {draw.count}.")
 

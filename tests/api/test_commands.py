@@ -80,6 +80,8 @@ def test_a_sweep_of_a_command_or_an_experiment_is_launched_once(mo: Script, body
     assert ours.status_code == 201 and ours.json()["command"] is None
     assert mo.post("/sweeps", {"experiment": "hogwild", **config, "over": {"trainers": [0]}}).status_code == 422
     assert mo.post("/sweeps", {"experiment": "hogwild", **config, "over": {}}).status_code == 422
+    repeats = mo.post("/sweeps", {**body, "seeds": 3})
+    assert repeats.status_code == 201 and repeats.json()["grid"] == {"seed": [0, 1, 2]}
 
 
 def test_a_recipe_is_launched_by_its_name_by_those_who_may(lab: Lab, mo: Script, body: dict[str, Any]) -> None:

@@ -140,6 +140,23 @@ def test_a_sweep_of_a_command_gives_the_seeds_to_the_setting_that_was_found(
     ]
 
 
+def test_a_command_without_settings_is_repeated(project: Path, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_name(monkeypatch, "ada")
+    (project / "run.sh").write_text("python train.py")
+    test = paste("bash run.sh", project)
+    test.toggle(key="sweep.on.run.sh").set_value(True).run()
+    assert "no setting that could vary, so the sweep repeats it" in all_words(test)
+    assert "3 runs with the settings in the form." in all_words(test)
+    test.number_input(key="sweep.seeds.run.sh").set_value(2).run()
+    test.button(key="launch").click().run()
+    with Reader.open(home) as reader:
+        sweep, runs = reader.sweeps.one(1), reader.sweeps.runs(1)
+        again = opened("launch", sweep_query(sweep, runs[0]))
+    assert sweep.grid == {"seed": (0, 1)} and len(runs) == 2
+    assert (again.toggle(key="sweep.on.run.sh").value, again.number_input(key="sweep.seeds.run.sh").value) == (True, 2)
+    assert "bash run.sh" in " ".join(each.value for each in again.code)
+
+
 def test_a_form_is_read_again_when_its_script_is_there_and_when_it_changes(project: Path, home: Home) -> None:
     (project / "train.py").rename(project / "elsewhere.py")
     test = paste("python train.py --lr 0.1", project)

@@ -15,7 +15,9 @@ from app.actions.sweep_forecast import left
 from app.charts.sweep_charts import chart
 from app.charts.sweep_data import EXECUTION, default_metric, groups_of, metric_choices, rank_groups_of, references
 from app.core import visitor
+from app.export.rerun_commands import sweep_again
 from app.links.launch import sweep_query
+from app.sweep import chart as chart_module
 from app.sweep.chart import COUNTED, _rows, matrix, what_is_drawn
 from app.ui.run_state import STATUS_SIGNS
 from engine.analysis.statistics.groups import Group
@@ -554,6 +556,35 @@ def test_a_line_is_the_mean_over_seeds_with_its_runs_and_their_spread(home: Home
     assert colours[: len(colours) // 2] == [0] * (len(colours) // 2)
     assert {line.marker.symbol for line in lines.values()} == {"circle"}, "the colours tell two lines apart"
     assert figure.layout.meta["units"] == {"y": "s"}
+
+
+def test_a_sweep_over_seeds_alone_shows_each_run_and_their_mean(home: Home, reader: Reader) -> None:
+    sweep_id, runs = sweeps.pipeline(home, {}, 3)
+    for run in runs[:2]:
+        sweeps.drive(home, run)
+    test = opened("sweep", {"sweep": str(sweep_id)})
+    assert not test.exception
+    shown = html(test) + said(test)
+    assert all(words in shown for words in ("Pipeline parallelism over seed", "seed 2", "Mean over 2 runs: "))
+    sweep, found = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
+    groups = groups_of(sweep, found, EXECUTION)
+    figure, _ = chart(groups, EXECUTION, sweep, "Seed")
+    (trace,) = figure.data
+    assert (list(trace.x), trace.mode, trace.name) == ([0, 1], "markers", "measured")
+    assert list(trace.y) == [run.execution_time_s for run in found[:2]]
+    times = [run.execution_time_s or 0.0 for run in found[:2]]
+    said_mean = chart_module._of_repeats(groups, "s", by_median=False)
+    assert said_mean == f"Mean over 2 runs: {sum(times) / 2:.4g} s, from {times[0]:.4g} s to {times[1]:.4g} s."
+    assert [row[0] for row in _rows(sweep, found, groups, EXECUTION, {}, by_rank=False).rows] == [0, 1]
+    form = opened("launch", sweep_query(sweep, found[0])).session_state
+    assert (form["sweep.on.pipeline"], form["sweep.first.pipeline"], form["sweep.seeds.pipeline"]) == (True, "none", 3)
+    page(sweep_id).button(key=f"extend-sweep-{sweep_id}").click().run()
+    test = dialog("ask_extend")
+    test.number_input(key="extend-seeds").set_value(2).run()
+    test.button(key="extend-order").click().run()
+    assert not test.exception
+    assert read(home).grid == {"seed": (0, 1, 2, 3, 4)} and read(home).total == 5
+    assert [words for words in sweep_again(sweep, found, {}) if words.endswith("--seeds 3")]
 
 
 def test_ideal_and_bound_start_from_the_measured_time_of_each_mode(home: Home) -> None:

@@ -106,7 +106,7 @@ def test_a_command_that_does_not_exist_is_bad_input(parallab: Parallab) -> None:
             "With batch_size 5000: batch_size must be at most the 1,437 training samples of digits, got 5000.",
         ),
         ((*SWEEP, "--over", "trainers=1", "--set", "epoch=2"), "Did you mean 'epochs'?"),
-        (SWEEP, "A sweep must vary 1 or 2 fields, got none."),
+        (SWEEP, "A sweep must vary a setting or have more than one seed, got neither."),
         (("list", "--sweep", "7"), "Sweep 7 doesn't exist"),
         (("cancel", "--sweep", "7"), "Sweep 7 doesn't exist"),
         (("cancel",), "cancel needs the ids of runs, or --sweep"),

@@ -60,6 +60,11 @@ class Sweep:
         return tuple(name for name in self.grid if name != SEED)
 
     @property
+    def across(self) -> tuple[str, ...]:
+        """The fields that its charts and tables are drawn across: the varied ones, or the seed of repeats alone."""
+        return self.fields or (SEED,)
+
+    @property
     def seeds(self) -> tuple[int, ...]:
         return self.grid.get(SEED, ())
 

@@ -181,7 +181,9 @@ def _wrong_grid(experiment: str, grid: Mapping[str, Any], draw: object, is_figur
         return f"its grid must have 1 to {MOST_RUNS} plain values per field"
     if not all(type(seed) is int for seed in grid.get(SEED, [None])):
         return "the seeds of its grid are not integers"
-    if not 1 <= len(fields) <= (MOST_DRAWN if draw else MOST_FIELDS) or max(map(len, fields)) > LONGEST:
+    fewest = 0 if grid.get(SEED) and not draw else 1
+    most = MOST_DRAWN if draw else MOST_FIELDS
+    if not fewest <= len(fields) <= most or any(len(name) > LONGEST for name in fields):
         return f"its grid has {len(fields)} fields, which no sweep can have"
     if not draw and math.prod(map(len, grid.values())) > MOST_RUNS:
         return f"its grid has more than {MOST_RUNS} runs"
