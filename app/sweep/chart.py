@@ -282,7 +282,9 @@ def _rows(
     unit = metric_among(name, runs).unit
     labels = list(dict.fromkeys(line.label for found in lines.values() for line in found))
     by_median = is_by_median(sweep, name)
-    spread = ("Median", "Interval from", "Interval to") if by_median else ("Mean", "Lowest", "Highest")
+    spread: tuple[str, ...] = ("Median", "Interval from", "Interval to") if by_median else ("Mean", "Lowest", "Highest")
+    if not sweep.fields:  # a run each
+        spread = ("Value",)
     words = (*spread, *(label.capitalize() for label in labels))
     headers = [
         *sweep.across,
@@ -312,7 +314,7 @@ def _rows(
                 len(group.values) if group else 0,
                 len(own),
                 ends_in_words(own),
-                *_spread(group, by_median=by_median),
+                *_spread(group, by_median=by_median)[: len(spread)],
                 *(known[label][places[key[0]]] if label in known else None for label in labels),
             ]
         )

@@ -117,8 +117,8 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
 
 
 def best_so_far(groups: Mapping[str, Sequence[RunRow]]) -> str:
-    """Return the groups with the best results while others have none yet, best first, as a sentence; empty without a
-    result, and where the results do not compare.
+    """Return the groups with the best results while others have none yet, best first, as a sentence; empty for one
+    group, without a result, and where the results do not compare.
     """
     found = {
         name: own for name, runs in groups.items() if (own := [each for run in runs if (each := _of_complete(run))])
@@ -130,7 +130,7 @@ def best_so_far(groups: Mapping[str, Sequence[RunRow]]) -> str:
         for run in runs
         if results
     }
-    if not results or len({(each.metric, each.of) for each in results}) > 1 or len(tasks) > 1:
+    if len(groups) < 2 or not results or len({(each.metric, each.of) for each in results}) > 1 or len(tasks) > 1:
         return ""
     known = metric_among(results[0].metric, [run for own in groups.values() for run in own])
     better = better_values(known.name, (run for runs in groups.values() for run in runs))

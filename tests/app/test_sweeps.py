@@ -566,6 +566,7 @@ def test_a_sweep_over_seeds_alone_shows_each_run_and_their_mean(home: Home, read
     assert not test.exception
     shown = html(test) + said(test)
     assert all(words in shown for words in ("Pipeline parallelism over seed", "seed 2", "Mean over 2 runs: "))
+    assert "So far best" not in shown and "Highest" not in shown
     sweep, found = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
     groups = groups_of(sweep, found, EXECUTION)
     figure, _ = chart(groups, EXECUTION, sweep, "Seed")
