@@ -56,7 +56,7 @@ class FsdpConfig(TrainersConfig):
     """Blocks whose parameters are gathered ahead, while others compute. 0 needs least memory; ddp gathers none."""
     offload: bool = setting(False, advanced=True)
     """Keep parts of parameters, gradients and optimizer state in CPU memory, where the optimizer runs. GPUs only."""
-    measure_every: int = interval(10, "steps", "memory is measured in the first step only", high=100_000, advanced=True)
+    measure_every: int = interval(50, "steps", "memory is measured in the first step only", high=100_000, advanced=True)
     """Steps between two whose memory is measured, which takes a few ms. 0 measures only the first two."""
     evaluate_every: int = interval(1, "epochs", "it is tested only at the end", high=1000, advanced=True)
     """Epochs between tests, which all trainers share. 0 tests only at the end."""
