@@ -87,10 +87,10 @@ class MethodFault(ConfigError):
 
 
 class FilterError(EngineError):
-    """Invalid filter; `start` and `end` are the position of the error."""
+    """Invalid filter or sort order, by `field`; `start` and `end` are the position of the error."""
 
-    def __init__(self, sentence: str, start: int, end: int) -> None:
-        self.start, self.end = start, end
+    def __init__(self, sentence: str, start: int, end: int, field: str = "filter") -> None:
+        self.start, self.end, self.field = start, end, field
         super().__init__(sentence)
 
 

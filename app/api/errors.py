@@ -91,7 +91,7 @@ def of_error(error: EngineError) -> Response:
     if isinstance(error, ConfigError):
         problems = [FieldProblem(field=each.field, sentence=each.sentence) for each in error.problems]
     elif isinstance(error, FilterError):
-        problems = [FieldProblem(field="filter", sentence=f"{error} (characters {error.start} to {error.end})")]
+        problems = [FieldProblem(field=error.field, sentence=f"{error} (characters {error.start} to {error.end})")]
     return refusal(
         status,
         Home.find().unnamed(str(error)),

@@ -110,9 +110,12 @@ class Parallab:
         owner: str | None = None,
         sweep: int | None = None,
         archived: bool = False,
+        sort: str = "",
         page: int = 100,
     ) -> Iterator[dict[str, Any]]:
-        """Yield the runs that match all conditions, newest first; pages are requested as needed."""
+        """Yield the runs that match all conditions, newest first, or by `sort` (such as `-test/accuracy.best`); pages
+        are requested as needed.
+        """
         kinds = [status] if isinstance(status, str) else list(status)
         asked = {
             "filter": filter or None,
@@ -121,6 +124,7 @@ class Parallab:
             "owner": owner,
             "sweep": sweep,
             "archived": archived,
+            "sort": sort or None,
             "limit": page,
         }
         return self._pages("/runs", "runs", asked)

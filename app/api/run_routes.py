@@ -53,10 +53,17 @@ class RunsAsked(Asked):
     owner: str | None = Field(None, json_schema_extra=left_out, max_length=200, description="Only runs of this person.")
     sweep: Id | None = Field(None, json_schema_extra=left_out, description="Only runs of this sweep.")
     archived: bool = Field(False, description="Include archived runs; ignored if the filter mentions `archived`.")
+    sort: str = Field(
+        "",
+        max_length=LONGEST,
+        description="Order, by any field of the filter language: -test/accuracy.best, learning_rate, -duration. A "
+        "minus sorts in descending order; runs without a value come last. Default: newest first.",
+    )
     before: Id | None = Field(
         None,
         json_schema_extra=left_out,
-        description="Cursor: only runs older than this one; pass `next` of the previous page.",
+        description="Cursor: only runs that come after this one in the order; pass `next` of the previous page. A run "
+        "whose value changes meanwhile may be on two pages or on none.",
     )
     limit: int = Field(100, ge=1, le=500, description="Page size.")
 
@@ -72,12 +79,17 @@ class LogAsked(Asked):
     )
 
 
-@router.get("/runs", summary="List runs, newest first", responses={400: told("Invalid filter.")})
+@router.get(
+    "/runs",
+    summary="List runs, newest first",
+    responses={400: told("Invalid filter or order."), 404: told("Cursor of a sorted list that is gone.")},
+)
 def runs(asked: Annotated[RunsAsked, Query()]) -> RunList:
     """Return a page of runs that match all conditions; archived runs only on request. Curves are not included."""
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
         matching = reader.fields.filter(asked.filter)
         found = reader.runs.find(
+            order=reader.fields.order(asked.sort) if asked.sort.strip() else None,
             statuses=asked.status or None,
             experiment=asked.experiment,
             owner=asked.owner,

@@ -211,7 +211,7 @@ def said_of(row: RunRow) -> str:
 
 
 class RunList(Shape):
-    """A page of runs, newest first."""
+    """A page of runs, newest first or in the order asked for."""
 
     runs: list[RunEntry]
     next: Id | None = Field(description="`before` of the next page; null on the last page.")

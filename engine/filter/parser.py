@@ -100,9 +100,12 @@ def read_order(text: str, names: Names | None = None) -> SortOrder:
     FilterError.
     """
     descending = text.strip().startswith("-")
-    field = read_field(text.replace("-", " ", 1) if descending else text, names)
+    try:
+        field = read_field(text.replace("-", " ", 1) if descending else text, names)
+    except FilterError as error:
+        raise FilterError(str(error), error.start, error.end, "sort") from None
     if field.kind == "tags":
-        raise FilterError("Runs can't be sorted by tags. Sort by another field, such as created.", 0, len(text))
+        raise FilterError("Runs can't be sorted by tags. Sort by another field, such as created.", 0, len(text), "sort")
     return SortOrder(field, descending)
 
 

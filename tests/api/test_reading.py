@@ -50,7 +50,28 @@ def test_pages_by_cursor_and_filters_find_every_run_once(open_lab: Lab, script: 
     assert runs["finished"] in found(archived=True) & found(filter="archived")
 
 
+@pytest.mark.parametrize("sort", ["id", "-id", "-test/accuracy.best", "duration", "name", "-created", "learning_rate"])
+def test_pages_of_any_order_have_every_run_once(open_lab: Lab, script: Script, sort: str) -> None:
+    whole = [run["id"] for run in script.told("/runs", sort=sort)["runs"]]
+    assert sorted(whole) == sorted(open_lab.runs.values())
+    paged, before = list[int](), dict[str, int]()
+    while True:
+        page = script.told("/runs", limit=2, sort=sort, **before)
+        paged += [run["id"] for run in page["runs"]]
+        if page["next"] is None:
+            break
+        before = {"before": page["next"]}
+    assert paged == whole
+    if sort == "-test/accuracy.best":
+        best = [run["best"].get("test/accuracy") for run in script.told("/runs", sort=sort)["runs"]]
+        known = [value for value in best if value is not None]
+        assert len(known) > 1 and known == sorted(known, reverse=True) == best[: len(known)]
+
+
 WRONG = (
+    ("/runs?sort=-trainers+4", 400, "sort", ""),
+    ("/runs?sort=tags", 400, "sort", "Runs can't be sorted by tags"),
+    ("/runs?sort=id&before=9999", 404, "", "Run 9999 doesn't exist."),
     ("/runs?stauts=failed", 422, "stauts", "Unknown field 'stauts'"),
     ("/runs?limit=501", 422, "limit", "less than or equal to 500"),
     ("/runs?filter=trainers+>>+4", 400, "filter", ""),

@@ -82,6 +82,16 @@ def order_of(order: SortOrder | None) -> Sql:
     return f"{sql} {'DESC' if order.descending else 'ASC'} NULLS LAST, runs.id DESC", values
 
 
+def behind(order: SortOrder, value: Any, run_id: int) -> Sql:
+    """Return the condition of the runs that come after one with that value in an order."""
+    sql, bound = sorted_by(order.field)
+    if value is None:
+        return f"({sql} IS NULL AND runs.id < ?)", [*bound, run_id]
+    further = f"{sql} {'<' if order.descending else '>'} ?"
+    alike = f"({sql} = ? AND runs.id < ?)"
+    return f"({further} OR {alike} OR {sql} IS NULL)", [*bound, value, *bound, value, run_id, *bound]
+
+
 def sorted_by(field: Field) -> Sql:
     """Return the sort expression of runs: like `number_of`, but a setting of any type, and names by `sort_key`."""
     if field.source == "run" and field.name in ("owner", "name"):

@@ -13,7 +13,7 @@ from engine.filter import Filter, SortOrder
 from engine.metrics import EPISODES, LOSS
 from engine.store.connection import Connection, Row
 from engine.store.records import Run, RunRow, Status
-from engine.store.runs.filter_sql import OF, Sql, condition, order_of
+from engine.store.runs.filter_sql import OF, Sql, behind, condition, order_of, sorted_by
 from engine.store.runs.rows import RUN, RUN_ROW, as_run, as_run_row, best_of
 from engine.store.scripts import settings_of
 
@@ -99,10 +99,12 @@ class RunReader:
     def find(
         self, *, order: SortOrder | None = None, limit: int = 500, offset: int = 0, **asked: Unpack[RunConditions]
     ) -> list[RunRow]:
-        """Return the matching runs, newest first or in another order."""
-        where, values = where_of(**asked)
+        """Return the matching runs, newest first or in another order, in which `before` means those that come after it.
+        Raises NoSuchRun for such a run that is gone.
+        """
         by, bound = order_of(order)
         with self.db.snapshot():
+            where, values = self._behind(order, asked) if order else where_of(**asked)
             # First the ids, so that sorting carries nothing long along.
             sql = f"SELECT runs.id FROM runs {where} ORDER BY {by} LIMIT ? OFFSET ?"
             return self._rows_of(self.db.column(sql, [*values, *bound, limit, offset]))
@@ -195,6 +197,19 @@ class RunReader:
     def statuses(self) -> dict[int, Status]:
         """Return the status of each run by its id."""
         return {row["id"]: row["status"] for row in self.db.rows("SELECT id, status FROM runs")}
+
+    def _behind(self, order: SortOrder, asked: RunConditions) -> Sql:
+        """Return the WHERE clause of all conditions, with `before` as a place in an order."""
+        before = asked.pop("before", None)
+        where, values = where_of(**asked)
+        if before is None:
+            return where, values
+        sql, bound = sorted_by(order.field)
+        row = self.db.row(f"SELECT {sql} AS value FROM runs WHERE id = ?", [*bound, before])
+        if row is None:
+            raise self.db.no_such_run(before)
+        later, given = behind(order, row["value"], before)
+        return f"{where} {'AND' if where else 'WHERE'} {later}", [*values, *given]
 
     def _rows_of(self, run_ids: Sequence[int]) -> list[RunRow]:
         """Return the existing runs of these ids, in this order, within a snapshot."""
