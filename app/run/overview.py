@@ -21,6 +21,7 @@ from app.run.recognised import recognised, revision
 from app.ui import components, current_user
 from app.ui.html import as_text, fact_row, link, run_link, slot
 from app.ui.widgets import PAGES
+from engine.analysis.run_values import lower_title
 from engine.errors import ConfigError, counted
 from engine.experiment import Experiment
 from engine.home import Home
@@ -309,7 +310,7 @@ def steps(run: Run, reader: Reader) -> Iterator[NextStep]:
     yield from _reference(known, run, reader, launches)
     if launches and (axis := count or known.axis):
         query = launch_query(known, run.preset, run.config) | {"sweep": axis}
-        name = axis.replace("_", " ")
+        name = lower_title(axis)
         yield NextStep(f"Sweep {name}", f"Open the sweep form with this run's settings over {name}.", "launch", query)
 
 
@@ -345,7 +346,7 @@ def _contrast(known: Experiment, run: Run) -> Iterator[NextStep]:
                 continue
             if getattr(config, name) != run.config[name]:
                 query = launch_query(known, run.preset, config.model_dump(mode="json"))
-                label = f"Same, {name} {value}".replace("_", " ")
+                label = f"Same, {lower_title(name)} {value}"
                 yield NextStep(label, "Fill the launch form, to compare both.", "launch", query)
 
 

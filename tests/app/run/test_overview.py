@@ -352,7 +352,7 @@ def test_a_run_of_one_side_of_a_contest_leads_to_the_other(home: Home, lab: dict
         assert not has_passes(reader, run), "there is no training data"
         labels = {step.label: step.query for step in steps(run, reader)}
     assert "Same, mode batched" not in labels
-    assert "mode:per_call" in str(labels["Same, mode per call"])
+    assert "mode:per_call" in str(labels["Same, mode per_call"])
 
 
 def test_a_contest_over_a_count_leads_to_its_other_choice_by_name(home: Home, lab: dict[Status, int]) -> None:
