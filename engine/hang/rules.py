@@ -175,6 +175,7 @@ CAUSES = {
     "unequal steps": "the ranks have different numbers of steps",
     "collective": "all ranks are in it, perhaps with different shapes or data types",
     "not joined": "it has not joined the run",
+    "silent": "it looks for requests again and again, and answers none",
     "stuck": "it does not continue and uses no CPU time",
 }
 FULL = ("put", "free slot")
@@ -250,8 +251,10 @@ def judge(picture: RunState) -> Verdict:
 
 
 def _is_idle(picture: RunState, rank: RankState) -> bool:
-    """Return whether a rank does nothing that anybody waits for."""
-    return rank.state not in HALTED and picture.doing[rank.rank].is_idle
+    """Return whether a rank does nothing for anybody: it waits for the next time to look, or looks for requests."""
+    doing, state = picture.doing[rank.rank], rank.state
+    looks = doing.innermost is not None and doing.innermost.kind == "serve" and not picture.quiet(rank.rank)
+    return state not in HALTED and (doing.is_idle or looks)
 
 
 def _all_quiet(picture: RunState, ranks: Sequence[RankState]) -> Verdict:
@@ -281,7 +284,12 @@ def _all_quiet(picture: RunState, ranks: Sequence[RankState]) -> Verdict:
         return Verdict("HUNG", "", "collective", what)
     if ends:
         return _named("HUNG", picture, _worst(picture, ends))
-    return _deadlock("HUNG", picture, [picture.ranks[rank] for rank in cycle(picture.graph)])
+    if circle := cycle(picture.graph):
+        return _deadlock("HUNG", picture, [picture.ranks[rank] for rank in circle])
+    silent = {
+        end for rank in ranks for end in roots(picture.graph, rank.rank)
+    }  # idle ones, which are not among `ranks`
+    return _named("HUNG", picture, _worst(picture, [picture.ranks[rank] for rank in sorted(silent)]))
 
 
 def _worst(picture: RunState, ranks: Sequence[RankState]) -> RankState:
@@ -345,6 +353,8 @@ def _cause(picture: RunState, rank: RankState) -> str:
         return "exited"
     if not picture.started:
         return "not joined"
+    if _is_idle(picture, rank):
+        return "silent"
     wait = picture.doing[rank.rank].wait
     if wait is not None:
         return "lock" if wait.kind == "lock" else "stuck"

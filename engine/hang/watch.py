@@ -1,5 +1,6 @@
 """The hang doctor's watch over a run, in its worker: looks at all ranks, and keeps the verdict and its evidence."""
 
+import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,6 +18,7 @@ from engine.system.run_files import LOCK_SUFFIX
 from engine.trace.health import BAD, Health, ProcessState, RankState, Verdict
 from engine.trace.ring_reader import OpenOperation, TraceReader
 
+log = logging.getLogger(__name__)
 STATES: dict[str, ProcessState] = {
     psutil.STATUS_RUNNING: "running",
     psutil.STATUS_STOPPED: "stopped",
@@ -211,7 +213,10 @@ class HangWatch:
             if at - self._looked_at > 3 * self._limits.every_s + self._limits.quiet_s / 4:
                 self._forgive(at)
             self._looked_at = at
-            self._look(at)
+            try:
+                self._look(at)
+            except Exception:  # a fault of the doctor's own must not fail the run
+                log.exception("the hang doctor failed at a look; the run continues")
 
     def stacks_of(self, role: str) -> str:
         """Return the stacks of a rank, or of all ranks for an empty role, as far as they were written."""

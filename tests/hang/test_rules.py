@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.hang.rules import HALTED, Doing, RunState, cycle, edges, judge, roots
 from engine.trace.health import RankState
@@ -284,6 +286,51 @@ def test_an_idle_rank_is_neither_a_cause_nor_needed_for_a_hang() -> None:
     ranks = {"main": [IDLE], "trainer1": TOGETHER, "trainer2": [COMPUTE]}
     assert verdict(ranks, trainer2={"state": "stopped"}) == ("HUNG", "trainer2", "stopped")
     assert verdict(ranks, main={"since_s": 0.1}, trainer2={"state": "stopped"}) == ("HUNG", "trainer2", "stopped")
+
+
+@pytest.mark.parametrize("looking", [IDLE, operation("serve"), operation("serve", "push", 1)])
+def test_a_server_that_looks_for_requests_and_answers_none_is_the_cause(looking: OpenOperation) -> None:
+    asking = [operation("communicate", "center", 0)]
+    ranks, moving = {"server": [looking], "trainer1": asking, "trainer2": asking}, {"since_s": 0.0}
+    assert verdict(ranks, server=moving) == ("HUNG", "server", "silent")
+    said = judge(picture(ranks, server=moving)).sentence
+    assert said.startswith("server has not answered 'center'") and "trainer1 and trainer2 wait for it" in said
+    assert verdict(ranks, server=moving, trainer2=moving) == ("RUNNING", "", ""), "it answers some"
+
+
+OPERATIONS = st.builds(
+    operation,
+    st.sampled_from(["wait", "communicate", "compute", "collective", "barrier", "lock", "serve", "queue", "evaluate"]),
+    st.sampled_from(["", "step", "put"]),
+    st.sampled_from([NOBODY, 0, 1, 2, EVERYBODY]),
+    st.integers(0, 1),
+    st.sampled_from([0, 0, 0, 1]),
+)
+
+
+@given(
+    ranks=st.lists(
+        st.tuples(
+            st.lists(OPERATIONS, min_size=1, max_size=1) | st.lists(OPERATIONS, max_size=2),
+            st.sampled_from(["sleeping", "sleeping", "sleeping", "stopped", "dead", "disk wait", "ended"]),
+            st.sampled_from([0.0, 6.0, 30.0, 30.0, 30.0, 400.0]),
+            st.sampled_from([False, False, False, True]),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    started=st.just(True) | st.booleans(),
+    holder=st.integers(0, 3),
+)
+@settings(max_examples=400, deadline=None)
+def test_every_picture_has_a_verdict(ranks: list[Any], started: bool, holder: int) -> None:
+    doing = {f"rank{number}": operations for number, (operations, _, _, _) in enumerate(ranks)}
+    special = {
+        f"rank{number}": {"state": state, "since_s": since_s, "works": works}
+        for number, (_, state, since_s, works) in enumerate(ranks)
+    }
+    found = judge(picture(doing, started=started, holders={"step": holder}, **special))
+    assert bool(found.sentence) == (found.state not in ("RUNNING", "STARTING"))
 
 
 def test_a_rank_stopped_while_it_waits_for_one_that_moves_is_stalled() -> None:
