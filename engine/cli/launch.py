@@ -3,6 +3,7 @@
 The progress of a followed run goes to standard error, and only to a terminal: standard output holds only the answer.
 """
 
+import math
 import shutil
 import signal
 import sys
@@ -28,15 +29,19 @@ from engine.launch import launch, resume, retry
 from engine.launch_options import LaunchOptions
 from engine.notices.public_url import public_url
 from engine.queue.cluster_wait import cluster_wait
+from engine.queue.forecast import outlook
 from engine.store import Launch, Reader, Store
 from engine.store.records import Run
 from engine.store.scripts import rendered
 from engine.system.runner_process import ensure_running, has_console
+from engine.trace.health import BAD
 
 STORE_TIMEOUT_S = 30.0
 """Longer than elsewhere: at a command line, waiting is better than typing the command again."""
 POLL_S = 0.1
 RUNNER_CHECK_S = 2.0
+QUEUED_S = 5.0
+"""Seconds in the queue after which a followed run says why it waits."""
 BAR_CELLS = 28
 WITHOUT_RUNNER = option("Do not start a runner; the run stays queued until one starts.")
 
@@ -174,6 +179,7 @@ class RunWatch:
         self.token = -1
         self.checked_at = 0.0
         self.shown = False
+        self.tells_wait_at = time.monotonic() + QUEUED_S
 
     def until_ended(self) -> bool:
         """Wait for the run's end; return False if the person detached first."""
@@ -200,6 +206,8 @@ class RunWatch:
                 ensure_running(self.home)
                 self.checked_at = time.monotonic()
             with Reader.open(self.home) as reader:
+                if time.monotonic() > self.tells_wait_at:
+                    self._tell_wait(reader)
                 token = reader.runs.token(self.run_id)
                 if token == self.token:
                     return False
@@ -209,6 +217,15 @@ class RunWatch:
                 return not run.active
         except StoreBusy:
             return False
+
+    def _tell_wait(self, reader: Reader) -> None:
+        """Say once why the run waits in the queue, and which run before it stands still."""
+        self.tells_wait_at = math.inf
+        if wait := outlook(reader, self.home).get(self.run_id):
+            self._say(f"Run {self.run_id} is queued: {wait.reason}. Show all with: python -m engine queue")
+            for run in reader.queue.alive():
+                if (verdict := reader.details.health_now(run.id).verdict).state in BAD:
+                    self._say(f"Run {run.id} stands still: {verdict.sentence} See: python -m engine ranks {run.id}")
 
     def _line(self, reader: Reader, run: Run) -> str:
         if run.status != "queued":

@@ -55,7 +55,7 @@ def queue_command(
     headings = ("ID", "PRIORITY", "EXPERIMENT", "NAME", "OWNER", "CORES", "GPUS", "TAKES", "STARTS", "WHY")
     click.echo(table(headings, map(_cells, waits), "The queue is empty."))
     if total > len(waits) > 0:
-        click.echo(f"Showing the first {MOST} of {total:,}.")
+        click.echo(f"Showing the first {MOST} of {total:,}.", err=True)
 
 
 def _cells(wait: "Wait") -> tuple[object, ...]:

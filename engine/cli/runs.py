@@ -80,7 +80,7 @@ def list_command(
     headings = ("ID", "SWEEP", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION")
     click.echo(table(headings, map(_cells, rows), "No more runs." if total else launch_one))
     if total > len(rows) > 0:
-        click.echo(f"Showing {len(rows):,} of {total:,}; use --limit and --offset for more.")
+        click.echo(f"Showing {len(rows):,} of {total:,}; use --limit and --offset for more.", err=True)
     if rows and unequal:
         click.echo(unequal)
 

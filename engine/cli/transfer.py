@@ -54,7 +54,7 @@ def export_command(
     infinities are kept: nan, inf and -inf in CSV, "NaN", "Infinity" and "-Infinity" in JSON. A CSV file begins with the
     mark by which spreadsheets recognize UTF-8; standard output has none.
     """
-    form = kind or ("csv" if rows == "run" and output is None else _kind_of(output))
+    form = kind or ("csv" if output is None else _kind_of(output))
     _check(form, rows, bool(run_ids or sweep_ids or duel_ids), metrics, output)
     with Reader.open(Home.find()) as reader:
         for run_id in run_ids:
