@@ -172,6 +172,8 @@ class Config(_Declared):
 
     def at_most(self, field: str, other: str, reason: str = "") -> Rule:
         """Return the rule that a setting is at most another one."""
+        if strange := [name for name in (field, other) if name not in type(self).model_fields]:
+            raise UnknownName("setting", strange[0], type(self).model_fields)
         most = getattr(self, other)
         return Rule(field, f"at most {other} ({most:,})", reason, broken=getattr(self, field) > most)
 

@@ -83,7 +83,8 @@ class MethodFault(ConfigError):
 
     def __init__(self, name: str, why: str) -> None:
         self.name, self.why = name, why
-        super().__init__([Problem("experiment", f"The experiment '{name[:60]}' can't be used. {why}")])
+        end = "" if why.endswith((".", "!", "?")) else "."
+        super().__init__([Problem("experiment", f"The experiment '{name[:60]}' can't be used. {why}{end}")])
 
 
 class FilterError(EngineError):

@@ -25,7 +25,7 @@ class Work:
     passes: float | None = None
     """Passes over the training data by all ranks; None where there is no data set."""
     updates: float = 0.0
-    """Updates of the model; where each rank has its own, of one of them."""
+    """Updates of the model; where each rank has its own, of one of them. 0 where nothing counts them."""
     steps: float | None = None
     """Steps of a rank; None where they differ between ranks or nothing counts them."""
     batches: str = ""
@@ -50,7 +50,8 @@ class Work:
     def in_words(self) -> str:
         """Return `24 passes, 34,488 samples, 1,080 updates`."""
         units = [] if self.passes is None else [f"{self.amount:,} {self.unit}"]
-        return ", ".join(filter(None, [self.shortly(), *units, counted(round(self.updates), "update"), self.batches]))
+        updates = counted(round(self.updates), "update") if self.updates else ""
+        return ", ".join(filter(None, [self.shortly(), *units, updates, self.batches]))
 
 
 def in_passes(passes: float) -> str:

@@ -10,6 +10,7 @@ from app.api.lab_shapes import (
     ExperimentInFull,
     ExperimentList,
     ExperimentTold,
+    FaultTold,
     MetricList,
     MetricTold,
     PresetTold,
@@ -22,7 +23,7 @@ from engine.errors import UnknownName
 from engine.experiment import Experiment
 from engine.home import Home
 from engine.metrics import METRICS, metric
-from engine.registry import experiment, experiments
+from engine.registry import experiment, experiments, own_experiments
 from engine.store import Reader, Sweep
 
 router = APIRouter()
@@ -41,8 +42,9 @@ class SweepsAsked(Asked):
 
 @router.get("/experiments", summary="List experiments")
 def experiment_list() -> ExperimentList:
-    """Return the experiments of this version."""
-    return ExperimentList(experiments=[ExperimentTold(**_card(found)) for found in experiments()])
+    """Return the experiments of this version and the lab's own."""
+    faults = [FaultTold(name=each.name, sentence=str(each.fault)) for each in own_experiments() if each.fault]
+    return ExperimentList(experiments=[ExperimentTold(**_card(found)) for found in experiments()], faults=faults)
 
 
 @router.get("/experiments/{name}", summary="Get an experiment", responses={404: described("Unknown experiment.")})

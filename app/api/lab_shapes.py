@@ -75,10 +75,18 @@ class ExperimentTold(Shape):
     preset_names: list[str]
 
 
+class FaultTold(Shape):
+    """An experiment of the lab's own that can't be used."""
+
+    name: str
+    sentence: str = Field(description="Place, reason and cure.")
+
+
 class ExperimentList(Shape):
     """All experiments."""
 
     experiments: list[ExperimentTold]
+    faults: list[FaultTold] = Field(description="Those of the lab's own that can't be used.")
 
 
 class PresetTold(Shape):

@@ -40,7 +40,7 @@ def unreached(found: Experiment, config: Config, limit_s: float | None = None) -
     work = found.work(config) if found.work else None
     lengths: dict[str, float | None] = {"s": limit_s}
     if work:
-        lengths |= {work.length: getattr(config, work.length), "passes": work.passes, "steps": work.steps}
+        lengths |= {"passes": work.passes, "steps": work.steps, work.length: getattr(config, work.length)}
     cautions = []
     for name, value, unit, otherwise in _intervals(config):
         length = lengths.get(unit)

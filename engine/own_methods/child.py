@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from importlib import import_module
 from math import ceil
+from pathlib import Path
 from typing import Any, TextIO, get_args, get_origin
 
 CPU_S = 5
@@ -40,16 +41,20 @@ _CARD = (
 
 def main(name: str, path: str) -> None:
     """Print the card, then answer until the other end closes, or nothing was asked for long."""
+    from engine.own_methods.folders import CONFIG, PACKAGE
+
+    folder = f"{path}/{PACKAGE}/{name}/"
     channel = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what the code prints is no answer
     _limit()
     sys.path.insert(0, path)
     import_module("engine.plugin")  # before the limits of what its code may do
-    from engine.own_methods.folders import CONFIG, PACKAGE
 
     sys.addaudithook(_refuse)
     _allow()
     try:
+        for file in Path(folder).rglob("*.py"):  # also what only a run would import
+            compile(file.read_bytes(), file, "exec")
         module = import_module(f"{PACKAGE}.{name}.config")
         try:
             found = module.EXPERIMENT
@@ -57,14 +62,15 @@ def main(name: str, path: str) -> None:
             raise TypeError(f"{CONFIG} defines no EXPERIMENT = Experiment(…)") from None
         card = card_of(found)
     except BaseException as error:
-        _say(channel, {"fault": _why(error, f"{path}/{PACKAGE}/{name}/")})
+        _say(channel, {"fault": _why(error, folder)})
         return
     _say(channel, {"card": card})
     gc.freeze()
     signal.alarm(0)
     while select.select([sys.stdin], [], [], IDLE_S)[0] and (line := sys.stdin.readline()):
         _allow()
-        _say(channel, answer(found, *json.loads(line).popitem()))
+        kind, about = json.loads(line).popitem()
+        _say(channel, answer(found, kind, about, folder))
         signal.alarm(0)
 
 
@@ -110,7 +116,8 @@ def _why(error: BaseException, folder: str) -> str:
     """Return what went wrong, with the last line of the experiment's own code."""
     what = f"{type(error).__name__}: {error}".partition("\n")[0][:600].replace(folder, "")
     if isinstance(error, SyntaxError) and error.filename and error.filename.startswith(folder):
-        return f"{error.filename[len(folder) :]}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+        where = f"{error.filename[len(folder) :]}, line {error.lineno}"
+        return f"{where}: {type(error).__name__}: {error.msg}: {(error.text or '').strip()[:200]}"
     if isinstance(error, MemoryError):
         what = f"it needs more than {MOST_MEMORY >> 20:,} MB of memory. Load data in method.py"
     own = [each for each in traceback.extract_tb(error.__traceback__) if each.filename.startswith(folder)]
@@ -180,8 +187,8 @@ def _setting(name: str, info: Any) -> dict[str, Any]:
     }
 
 
-def answer(found: Any, kind: str, about: Any) -> dict[str, Any]:
-    """Return what the code of an experiment answers, or why settings are refused."""
+def answer(found: Any, kind: str, about: Any, folder: str) -> dict[str, Any]:
+    """Return what the code of an experiment in a folder answers, or why settings are refused."""
     from engine.errors import ConfigError
     from engine.experiment import Baseline
 
@@ -197,11 +204,13 @@ def answer(found: Any, kind: str, about: Any) -> dict[str, Any]:
     except ConfigError as error:
         return {"problems": [[each.field, each.sentence] for each in error.problems]}
     except Exception as error:
-        return {"fault": f"{type(error).__name__}: {error}"[:600]}
+        return {"fault": _why(error, folder)}
 
 
 def _facts(found: Any, config: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    duel = found.duel
+    duel, work = found.duel, found.work(config) if found.work else None
+    if work and not hasattr(config, work.length):
+        raise ValueError(f"the length of Work must be a setting, got '{work.length}'")
     return {
         "roles": list(config.roles),
         "max_gpus": config.max_gpus,
@@ -210,7 +219,7 @@ def _facts(found: Any, config: Any, settings: Mapping[str, Any]) -> dict[str, An
         "why_one_node": config.why_one_node(),
         "unused": sorted(config.unused),
         "counts": list(found.config.counts(settings)),
-        "work": found.work(config) if found.work else None,
+        "work": work,
         "goals": dict(found.goals(config)),
         "duel": duel
         and {"pace": duel.pace(config), "momentum": duel.momentum(config), "gradients": duel.gradients(config)},

@@ -17,7 +17,7 @@ class Settings(TrainersConfig):
 
 
 EXPERIMENT = Experiment(
-    name="NAME", title="TITLE", tagline="In at most 45 characters", sentence="What it does, in one sentence.",
+    name="NAME", title="TITLE", tagline="In at most 60 characters", sentence="What it does, in one sentence.",
     source="The paper, in one line", pattern="shared memory", flows=(Flow("trainers", "weights", "updates"),),
     config=Settings, axis="trainers", counts={"trainers": "trainer"}, update_clock=Clock("train/loss"),
     presets={"quick": Preset("Two trainers on the bundled digits.", {"trainers": 2, "threads_per_rank": 1})},
@@ -58,7 +58,7 @@ def _train(rank, config: Settings, data, weights, counters) -> None:
             with record.phase("update"):
                 optimizer.step()
             log.log_step(loss.item(), len(labels))
-    rank.barrier("trained")
-    if rank.index == 0:
-        log.log_score(evaluate(net, data.test_images, data.test_labels))
+        rank.barrier("trained")
+        if rank.index == 0:
+            log.log_score(evaluate(net, data.test_images, data.test_labels))
 '''

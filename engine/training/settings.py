@@ -53,7 +53,7 @@ class TrainersConfig(Config):
     """The settings of experiments whose ranks are trainers."""
 
     trainers: int = setting(4, low=1, high=64)
-    """Trainer processes. Each computes gradients on its own part of the data."""
+    """Trainer processes. Each computes gradients on its own mini-batches."""
 
     @property
     def trainer_roles(self) -> tuple[str, ...]:

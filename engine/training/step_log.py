@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.data.nets import Score
 from engine.data.tensors import shared
-from engine.errors import RunFailed
+from engine.errors import EngineError, RunFailed
 from engine.runtime.worker.ranks import Rank
 from engine.training.settings import TrainingConfig
 
@@ -21,8 +21,9 @@ NOTHING: Mapping[str, float] = {}
 class StepLog:
     """One trainer's steps and samples; `passes` counts the samples of all trainers over the whole training set.
 
-    Each trainer writes only its own column of `counters` [samples and updates, trainers], so the sums are exact except
-    for mini-batches in progress. `advice` ends the error for a loss that is not finite.
+    Each trainer writes only its own column of `counters` [samples and updates, trainers], the one of its index among
+    the ranks, so the sums are exact except for mini-batches in progress. `advice` ends the error for a loss that is not
+    finite. Raises EngineError for a rank without a column.
     """
 
     def __init__(self, rank: Rank, counters: Tensor, *, pass_size: int, total: int, advice: str) -> None:
@@ -31,6 +32,11 @@ class StepLog:
         self._role = rank.role
         self._index = rank.index
         self._samples, self._updates = counters.numpy()  # element access takes a tenth of a tensor's time
+        if rank.index >= len(self._samples):
+            raise EngineError(
+                f"{rank.role} is rank {rank.index} (from 0), and the counters have {len(self._samples)} columns. Name "
+                "the trainers first in roles, or make StepLog.shared_counters(len(config.roles))."
+            )
         self._pass_size = pass_size
         self._total = total
         self._advice = advice
@@ -38,7 +44,7 @@ class StepLog:
 
     @staticmethod
     def shared_counters(trainers: int) -> Tensor:
-        """Return counters of each trainer's samples and updates in shared memory."""
+        """Return counters of samples and updates in shared memory, a column for each of the first ranks."""
         return shared(torch.zeros(2, trainers, dtype=torch.int64))
 
     @property
@@ -71,7 +77,9 @@ class StepLog:
             raise RunFailed(f"{self._role}'s loss became {loss} at step {self.steps}: {self._advice}")
 
     def log_score(self, score: Score) -> None:
-        """Record a test of the global weights."""
+        """Record a test of the global weights, at this trainer's step. A server, which has no steps, records
+        `score.metrics` itself, at the number of its updates.
+        """
         self.record.log(score.metrics, step=self.steps, passes=self.passes)
 
 

@@ -1,16 +1,19 @@
 """Runs of an experiment of the lab's own in their worker: confined, with the version of the code that was launched."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent, indent
 
 import pytest
 
 from engine.analysis.differences import code_difference
 from engine.home import ROOT, Home
 from engine.launch import launch, resume
+from engine.own_methods import template
 from engine.registry import definition, experiment
 from engine.runtime.command.snapshot import code_of
 from engine.store import Launch, Store
@@ -75,6 +78,32 @@ def test_a_run_is_recorded_like_one_of_ours_and_sees_nothing_of_the_lab(home: Ho
         assert seen == "runs" and found.environment["confinement"].startswith("sandbox")
     assert set(code_of(home.run_folder(found.id))) == {"config.py", "method.py"}
     assert not (home.run_folder(found.id) / "job").exists()
+
+
+def test_the_servers_example_of_the_docs_runs(home: Home, store: Store) -> None:
+    page = (
+        (ROOT / "docs" / "plugins.md").read_text().partition("## Ranks that differ")[2].split("\n\n`engine.plugin`")[0]
+    )
+    blocks = [dedent(each) for each in re.findall(r"(?:^    .*\n|^\n(?=    ))+", page, re.MULTILINE)]
+    roles, server, asking = (each.strip("\n") for each in blocks)
+    config, method = template.CONFIG.replace("NAME", "easgd"), template.METHOD
+    work = '    work_fields = ("epochs",)\n'
+    assert work in config and 'rank.barrier("trained")' in method
+    head, train = method.partition("def run(")[0], "def _train(" + method.partition("def _train(")[2]
+    train = train.replace("weights, counters)", "weights, counters, asks, answers)")
+    train = train[: train.index('        rank.barrier("trained")')] + indent(asking, " " * 8) + "\n"
+    folder = home.experiments / "easgd"
+    folder.mkdir(parents=True)
+    (folder / "config.py").write_text(config.replace(work, f"{work}{indent(roles, ' ' * 4)}\n"))
+    (folder / "method.py").write_text(f"{head}{server}\n\n{train}")
+    quick = experiment("easgd").configure("quick", {"epochs": 2}).model_dump(mode="json")
+    found = run(store, launch(home, Launch("easgd", quick, "ada", preset="quick")))
+    assert (found.status, found.cause) == ("finished", "Completed successfully"), found.error
+    assert [rank.role for rank in store.read.details.ranks(found.id)] == ["trainer1", "trainer2", "center"]
+    (tests,) = [each for each in store.read.details.summaries(found.id) if each.metric == "test/accuracy"]
+    assert tests.count == 4 and (tests.last or 0) > 20
+    phases = store.read.details.phases(found.id)
+    assert phases[2]["serve"] > 0 and phases[0]["communicate"] > 0
 
 
 @pytest.mark.long  # three runs

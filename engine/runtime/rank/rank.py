@@ -171,10 +171,10 @@ class Rank:
 
     def barrier(self, name: str) -> None:
         """Wait until every rank has reached the barrier of this name. It is a round trip through the worker: use it per
-        epoch, not per step. A GPU's work is done when its rank arrives.
+        epoch, not per step. A GPU's work is done when its rank arrives. The time counts in the phase `wait`.
         """
         finish(self.device)
-        with self.recorder.operation("barrier", name, peer=EVERYBODY):
+        with self.recorder.phase("wait", name), self.recorder.operation("barrier", name, peer=EVERYBODY):
             self.meet(name)
 
     def lock(self, name: str) -> AbstractContextManager[Any]:
