@@ -77,7 +77,10 @@ def page() -> None:
     if found.runs:
         rest_ms = components.rest_ms(time.monotonic() - began)
         components.pulse(
-            token, active=any(run.status not in ENDED for run in found.runs), every_ms=rest_ms, early_ms=rest_ms
+            token,
+            active=bool(view.newest) or any(run.status not in ENDED for run in found.runs),
+            every_ms=rest_ms,
+            early_ms=rest_ms,
         )
 
 

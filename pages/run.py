@@ -1,4 +1,4 @@
-"""Run: one run by its permalink (`?run=ID`), updated live while it runs."""
+"""Run: one run by its permalink (`?run=ID`), updated live while it runs; `?latest=FILTER` follows the newest one."""
 
 import streamlit as st
 
@@ -7,8 +7,10 @@ from app.run.header import heading
 from app.run.overview import UNFOLDED
 from app.run.sections import SECTIONS, tabs
 from app.ui import components, widgets
-from app.ui.html import run_link
+from app.ui.html import as_text, run_link
 from app.ui.store_access import invalid_link, reading
+from engine.errors import FilterError
+from engine.filter.syntax import LONGEST
 
 wanted = st.query_params.get("run", "")
 if st.query_params.get("section") == live_update.MACHINE:  # addresses of earlier versions
@@ -39,7 +41,29 @@ def page(run_id: int) -> None:
         components.standing(run.id, opened, frame, run.version, active=run.active)
 
 
-if wanted.isdecimal() and len(wanted) < 18:
+@st.fragment
+def follow(text: str) -> None:
+    """Show the newest run that a filter matches, and the next one as soon as it is queued."""
+    run_id, wrong = 0, ""
+    with reading(lambda: components.pulse(-1, latest=text)) as reader:
+        try:
+            run_id = reader.runs.newest(reader.fields.filter(text)) or 0
+        except FilterError as error:
+            wrong = str(error)
+    components.pulse(run_id, latest=text, active=not wrong)
+    of = f"the filter '{text.strip()}'" if text.strip() else "all"
+    if run_id:
+        st.caption(as_text(f"The newest run of {of}; the next one takes its place automatically."))
+        page(run_id)
+    else:
+        st.title("Newest run", anchor=False)
+        st.write(as_text(wrong or f"No run of {of} yet. It appears here once it is queued."))
+
+
+latest = st.query_params.get("latest")
+if latest is not None:
+    follow(latest[:LONGEST])
+elif wanted.isdecimal() and len(wanted) < 18:
     page(int(wanted))
 elif wanted:
     invalid_link("run", wanted)

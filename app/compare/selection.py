@@ -54,9 +54,11 @@ def matching_ids(reader: Reader, text: str, limit: int) -> tuple[list[int], int]
 def chosen(reader: Reader, view: CompareView) -> Chosen:
     """Return the runs of a view; an invalid filter matches none and adds a message."""
     said, found, total = list[str](), list[int](), 0
-    if view.filter:
+    if view.filter or view.newest:
+        most = min(view.newest or MOST_RUNS, MOST_RUNS)
         try:
-            found, total = matching_ids(reader, view.filter, MOST_RUNS + len(view.runs))
+            found, total = matching_ids(reader, view.filter, most + len(view.runs) * (not view.newest))
+            total = min(total, view.newest or total)
         except EngineError as error:
             said.append(str(error))
         else:
@@ -175,7 +177,18 @@ def choice(view: CompareView) -> tuple[CompareView, list[str]]:
     text = st.text_input(
         "Filter", key=key_of("filter", view.filter), placeholder=FILTER_EXAMPLE, max_chars=LONGEST, help=help_text
     )
-    return replace(view, filter=text.strip()), wrong
+    newest = view.newest
+    if text.strip() or newest:
+        newest = st.number_input(
+            "Newest",
+            0,
+            MOST_RUNS,
+            step=1,
+            key=key_of("newest", min(view.newest, MOST_RUNS)),
+            width=110,
+            help="Only so many of the newest matching runs; new ones take the place of older ones. 0 for all.",
+        )
+    return replace(view, filter=text.strip(), newest=int(newest)), wrong
 
 
 def chooser(reader: Reader, view: CompareView, key: str) -> None:

@@ -44,6 +44,8 @@ class CompareView:
 
     runs: tuple[int, ...] = ()
     filter: str = ""
+    newest: int = 0
+    """Only so many of the newest runs that the filter matches, and those that come; 0 for all."""
     tab: str = "curves"
     metrics: tuple[str, ...] = ()
     """Empty: the default metrics of the runs."""
@@ -202,8 +204,15 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(read_names(text[: 10 * LONGEST])[:30])
 
 
+def _count(text: str) -> int:
+    if not is_run_id(text):
+        raise ValueError(f"must be a whole number, got '{text[:40]}'")
+    return int(text)
+
+
 _READ: Mapping[str, Callable[[str], Any]] = {
     "runs": read_ids,
+    "newest": _count,
     "tab": _one_of(tuple(TABS)),
     "log": _one_of(LOGS),
     "smooth": _share,

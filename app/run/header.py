@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
+from urllib.parse import quote
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -115,7 +116,9 @@ def _announce_end(run: Run, entry: RunRow, reader: Reader) -> None:
 
 
 def _actions(run: Run, reader: Reader) -> None:
-    widgets.permalink(f"/run?run={run.id}")
+    of = quote(f"experiment == {run.experiment!r}")
+    title = f"Always the newest run of {experiment_title(run.experiment)}, such as for a screen on the wall:"
+    widgets.permalink(f"/run?run={run.id}", newest=(title, f"/run?latest={of}"))
     marks_of(run, baseline_beside(reader, run.experiment))
     _downloads(run)
     resume_button(run)

@@ -96,13 +96,14 @@ def pulse(
     run_id: int | None = None,
     sweep_id: int | None = None,
     duel_id: int | None = None,
+    latest: str | None = None,
     of_machine: bool = False,
     active: bool = True,
     every_ms: int = PULSE_MS,
     early_ms: int = EARLY_MS,
 ) -> None:
     """Rerun the enclosing fragment when the change token differs from `token` (of the run, the sweep, the duel, the
-    machine, or the whole store).
+    machine, or the whole store; the newest run of the filter `latest`).
 
     An inactive pulse does not poll: give `active=False` once nothing can change.
     """
@@ -116,6 +117,7 @@ def pulse(
         else ""
     )
     of = f"?duel={duel_id}" if duel_id is not None else of
+    of = f"?latest={quote(latest)}" if latest is not None else of
     _beat(f"pulse-{of}", at(f"/api/token{of}"), token, active=active, every_ms=every_ms, early_ms=early_ms)
 
 

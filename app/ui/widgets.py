@@ -172,10 +172,13 @@ def page_address(path: str) -> str:
     return f"{here.scheme}://{here.netloc}{at(path)}" if here.netloc else at(path)
 
 
-def permalink(path: str) -> None:
-    """Show the button with the permalink of a page."""
+def permalink(path: str, *, newest: tuple[str, str] | None = None) -> None:
+    """Show the button with the permalink of a page, and of the page that follows the `newest`, with its words."""
     with st.popover("Link", help="Permalink to this page."):
         st.code(address := page_address(path), language=None, wrap_lines=True)
+        if newest:
+            st.caption(as_text(newest[0]))
+            st.code(page_address(newest[1]), language=None, wrap_lines=True)
         say_reach(address)
 
 

@@ -7,6 +7,7 @@ Each opens the store, reads little, and returns an engine error as a message wit
 import json
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,7 +29,8 @@ from app.web.command_palette import palette
 from app.web.health import health
 from app.web.page_html import page_routes
 from app.web.prometheus import prometheus_routes
-from engine.errors import ConfigError, EngineError, NoSuchRun, StoreBusy, StoreTooNew
+from engine.errors import ConfigError, EngineError, FilterError, NoSuchRun, StoreBusy, StoreTooNew
+from engine.filter.syntax import LONGEST
 from engine.home import Home
 from engine.store import Reader, Stretch
 from engine.store.access.people import checked_name
@@ -75,7 +77,10 @@ async def to_the_console(request: Request) -> Response:
 
 
 async def token(request: Request) -> Response:
-    """Return the change token of one run, of one sweep, of one duel, of the machine, or of the whole store."""
+    """Return the change token of one run, of one sweep, of one duel, of the machine, or of the whole store; of a filter
+    its newest run.
+    """
+    found = 0
     if "machine" in request.query_params:
         found = await run_in_threadpool(_read, machine_token)
     elif "sweep" in request.query_params:
@@ -84,6 +89,10 @@ async def token(request: Request) -> Response:
     elif "duel" in request.query_params:
         duel_id = whole_field(request, "duel")
         found = await run_in_threadpool(_read, lambda reader: reader.duels.token(duel_id))
+    elif "latest" in request.query_params:
+        text = request.query_params["latest"][:LONGEST]
+        with suppress(FilterError):
+            found = await run_in_threadpool(_read, lambda reader: reader.runs.newest(reader.fields.filter(text)) or 0)
     else:
         found = _reader.token(Home.find(), whole_field(request, "run") if "run" in request.query_params else None)
     return JSONResponse({"token": found}, headers=NEVER_STORE)

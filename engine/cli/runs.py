@@ -23,7 +23,7 @@ from engine.cli.answers import (
     wants_json,
 )
 from engine.cli.frame import ID, command, option
-from engine.errors import StoreBusy, UnknownName, counted
+from engine.errors import ConfigError, StoreBusy, UnknownName, counted
 from engine.home import Home
 from engine.metrics import PHASES, metric
 from engine.queue.cluster_wait import job_state
@@ -94,12 +94,22 @@ def _cells(row: RunRow) -> tuple[object, ...]:
 
 
 @command("show")
-def show_command(run_id: int = ID) -> None:
-    """Show one run: status, cause, progress, metrics, ranks, phases, config, environment, events.
+def show_command(
+    run_id: int | None = ID,
+    latest: str | None = option("The newest run that matches, such as 'experiment == \"hogwild\"'.", metavar="FILTER"),
+) -> None:
+    """Show one run, by its ID or the newest of a filter: status, cause, progress, metrics, ranks, phases, config,
+    environment, events.
 
     --json prints everything on the run's page, and its worker's `pid`; the export command exports curves.
     """
+    if (run_id is None) == (latest is None):
+        raise ConfigError.of("id", "show needs either the id of a run or --latest FILTER.")
     with Reader.open(Home.find()) as reader:
+        if latest is not None:
+            run_id = reader.runs.newest(reader.fields.filter(latest))
+        if run_id is None:
+            raise ConfigError.of("latest", f"No run matches {latest!r}. `list --filter` shows what matches.")
         found = in_full(reader, run_id)
         answer(found, lambda: _text(reader, run_id, found))
 

@@ -40,6 +40,15 @@ def test_an_empty_store_says_how_to_make_the_first_run(parallab: Parallab) -> No
     assert "run hogwild --preset quick" in parallab("list").stdout
 
 
+def test_show_finds_the_newest_run_of_a_filter(parallab: Parallab, queued: Callable[..., int]) -> None:
+    first, second = queued("one"), queued("two")
+    for text, run_id in (("", second), ("name == 'one'", first)):
+        assert json.loads(parallab("show", "--latest", text, "--json").stdout)["id"] == run_id
+    assert "No run matches" in parallab("show", "--latest", "name == 'three'").stderr
+    assert "either the id of a run or --latest" in parallab("show").stderr
+    assert "either the id of a run or --latest" in parallab("show", "1", "--latest", "").stderr
+
+
 def test_show_tells_all_of_a_run_in_json(parallab: Parallab, live: int) -> None:
     told = json.loads(parallab("show", str(live), "--json").stdout)
     assert (told["id"], told["status"], told["pid"], told["owner"]) == (live, "running", me().pid, "ada")

@@ -96,5 +96,5 @@ def test_one_that_can_not_take_part_is_refused_with_its_cure(config: Path, befor
 
 def test_a_budget_that_its_code_can_not_answer_is_a_sentence(config: Path) -> None:
     config.write_text(config.read_text().replace("steps_of(c.dataset, c.batch_size)", "1 / 0"))
-    with pytest.raises(MethodFault, match=r"'swarm' can't be used. ZeroDivisionError"):
+    with pytest.raises(MethodFault, match=r"'swarm' can't be used. config.py, line 29: ZeroDivisionError"):
         pace("swarm", experiment("swarm").configure())

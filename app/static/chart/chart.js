@@ -152,7 +152,7 @@ function begin(element) {
     ignoreTheme();
     for (const panel of panels.values()) {
       panel.resizing.disconnect();
-      panel.plot.shrink?.();
+      panel.plot.shrink?.(true);
       window.Plotly?.purge(panel.plot);
     }
     delete element.chart;

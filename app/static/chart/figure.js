@@ -45,7 +45,7 @@ function begin(element) {
     ignoreTheme();
     resizing.disconnect();
     state.stretch?.stop();
-    node.shrink?.();
+    node.shrink?.(true);
     window.Plotly?.purge(node);
     delete element.figure;
   };

@@ -7,10 +7,16 @@ function togglePresent(node) {
   if (node.shrink) return node.shrink();
   const box = node.closest(BOXES);
   const title = box.querySelector("h2, h3") ? "" : node.getAttribute("aria-label");
-  return present(node, box, title, async (isOn) => {
+  return present(node, box, title, async (isOn, isGone) => {
     node.presented = isOn;
+    if (!isGone) viewOf(node).isPresented = isOn;
     if (node.isConnected) await redraw(node);
   });
+}
+
+// A chart that takes the place of a presented one, as on a page that follows the newest run, is presented too.
+function presentAgain(node) {
+  if (viewOf(node).isPresented && !node.shrink && node.isConnected) togglePresent(node);
 }
 
 // In the browser's top layer, so that nothing of the page covers it and the node stays where it is; `change` is called at both ends.
@@ -25,14 +31,14 @@ async function present(node, box, title, change) {
   box.setAttribute("popover", "manual");
   box.showPopover();
   const leave = new AbortController();
-  node.shrink = async () => {
+  node.shrink = async (isGone) => {
     node.shrink = undefined;
     leave.abort();
     kept.disconnect();
     box.removeAttribute("popover");
     box.classList.remove("pl-present");
     added.forEach((each) => each.remove());
-    await change(false);
+    await change(false, isGone);
   };
   const escape = (event) => {
     if (event.key !== "Escape") return;

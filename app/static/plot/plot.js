@@ -30,6 +30,7 @@ async function drawPlot(node, name, traces, theme, layout) {
   followZoom(node);
   labelEnds(node, theme);
   updateToolbar(node);
+  presentAgain(node);
 }
 
 const EMPTY = { text: "No values yet", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false };

@@ -158,6 +158,15 @@ class RunReader:
         where, values = where_of(matching=matching)
         return self.db.column(f"SELECT runs.id FROM runs {where} ORDER BY runs.id", values)
 
+    def newest(self, matching: Filter) -> int | None:
+        """Return the newest run that matches a filter, None if none does; archived ones count only if it asks for
+        them.
+        """
+        where, values = where_of(matching=matching, archived=None if matching.mentions("archived") else False)
+        return next(
+            iter(self.db.column(f"SELECT runs.id FROM runs {where} ORDER BY runs.id DESC LIMIT 1", values)), None
+        )
+
     def began_at(self) -> str | None:
         """Return the queueing time of the oldest run; None without runs."""
         row = self.db.row("SELECT created_at FROM runs ORDER BY id LIMIT 1")

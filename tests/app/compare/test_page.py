@@ -15,6 +15,7 @@ from app.compare import session_state
 from app.compare.groups import band_named, groups_of, usual_grouping
 from app.compare.number_tabs import differences_table
 from app.compare.selection import LONGEST_NAME, _shortened
+from app.compare.selection import chosen as chosen_runs
 from app.compare.selection import names_of as names
 from app.links.compare import (
     MOST_IDS,
@@ -160,6 +161,17 @@ def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: 
     again.button_group(key=f"{AT}tab").set_value("bars").run()
     again.button_group(key=f"{AT}tab").set_value("curves").run()
     assert dict(again.query_params) == found
+
+
+def test_the_newest_runs_of_a_filter_are_compared_and_followed(home: Home, ids: list[int], reader: Reader) -> None:
+    for filter_text in ("", "id > 0"):
+        found = chosen_runs(reader, CompareView(filter=filter_text, newest=2))
+        assert [run.id for run in found.runs] == sorted(reader.runs.statuses())[-2:] and not found.sentences
+    test = opened_at(filter="id > 0", newest="2")
+    assert not test.exception and test.number_input(key=f"{AT}newest").value == 2
+    test.number_input(key=f"{AT}newest").set_value(1).run()
+    assert dict(test.query_params)["newest"] == "1"
+    assert read_view({"newest": "two"})[1] == ["Link parameter newest must be a whole number, got 'two'; ignored."]
 
 
 def test_more_than_30_runs_are_cut_to_30_with_a_sentence(home: Home, store: Store) -> None:

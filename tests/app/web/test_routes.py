@@ -23,7 +23,7 @@ from engine.store.records import Status
 from engine.store.timestamps import now
 from engine.system.machine import demand, machine
 from tests.app.browsing import BASE, Client
-from tests.app.reading import html, opened
+from tests.app.reading import all_words, html, opened
 from tests.labs import basic, compare
 
 Lab = dict[Status, int]
@@ -66,6 +66,27 @@ def test_tokens_change_with_their_run_and_series_bring_only_what_is_new(
     ] * 2
     assert [curve["total"] for curve in news["series"] if curve["metric"] == "train/loss"] == [105, 105]
     assert news["active"]
+
+
+def test_the_token_of_a_filter_is_its_newest_run_that_is_not_archived(
+    client: Client, lab: Lab, home: Home, store: Store
+) -> None:
+    def newest(text: str) -> int:
+        return int(client.get("/api/token", params={"latest": text}).json()["token"])
+
+    assert newest("") == max(lab.values())
+    assert newest('status == "finished"') == lab["finished"] and newest('status == "finished" and id < 0') == 0
+    assert newest("no such (") == 0, "the page says what is wrong"
+    newer = basic.add(store, "Ada")
+    assert newest('owner == "Ada"') == newer
+    store.runs.cancel(newer, by="Ada")
+    store.annotations.archive([newer], by="Ada")
+    assert newest('owner == "Ada"') < newer and newest("archived") == newer
+    page = opened("run", {"latest": 'status == "finished"'})
+    assert not page.exception and f"Run {lab['finished']}" in all_words(page)
+    assert "The newest run of the filter" in all_words(page)
+    assert "No run of the filter" in all_words(opened("run", {"latest": "trainers == 63"}))
+    assert "Did you mean trainers" in all_words(opened("run", {"latest": "trainerz == 63"}))
 
 
 def test_a_long_series_is_thinned_a_nan_is_a_gap_and_an_ended_run_says_so(

@@ -3,6 +3,7 @@
 import json
 import re
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
@@ -72,6 +73,22 @@ def test_a_live_chart_is_presented_while_it_grows_until_escape(lab: Lab, page: P
     assert plot.evaluate(SHOWN) == shown
     page.keyboard.press("Escape")
     wait_until(lambda: plot.evaluate(SHOWN) == before, "the chart is on the page as before")
+
+
+def test_the_page_of_the_newest_run_turns_to_the_next_one_and_presents_its_chart_too(
+    lab: Lab, page: Page, store: Store, run: int
+) -> None:
+    of_hogwild = quote("experiment == 'hogwild'")
+    page.goto(f"{lab.address}/run?latest={of_hogwild}")
+    expect(page.get_by_role("heading", name=re.compile(f"^Run {run}: "))).to_be_visible()
+    press(drawn(page), "Present")
+    wait_until(lambda: drawn(page).evaluate(SHOWN)["font"] == 24, "the text is large")
+    newer = basic.add(store, "Ada")
+    basic.drive(store, lab.home, newer, "running")
+    expect(page.locator(".pl-of")).to_have_text(re.compile(f"^Run {newer}: "))
+    wait_until(lambda: drawn(page).evaluate(SHOWN)["fills"], "the chart of the next run is presented")
+    page.keyboard.press("Escape")
+    wait_until(lambda: not drawn(page).evaluate(SHOWN)["fills"], "the chart is on the page")
 
 
 def test_a_presented_figure_names_its_lines_and_ends_by_the_same_button(lab: Lab, page: Page) -> None:
