@@ -12,10 +12,15 @@ from app.ui import current_user
 from app.ui.html import as_text, block, joined, link, quiet, when
 from app.ui.store_access import command
 from app.ui.widgets import PAGES
+from engine.errors import counted
 from engine.store import Reader, RunRow, SavedView, Store
 from engine.store.access.authorization import what
 from engine.store.records import ENDED, Run
 from engine.store.runs.annotations import NAME_LENGTH
+
+_Back = Callable[[Sequence[int], Store, str], Sequence[int]]
+"""What undoes a change of runs."""
+_LAST = "mark.last"
 
 
 def marks(run: Run | RunRow) -> dict[str, str]:
@@ -36,10 +41,10 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
     ids, owners, named = tuple(run.id for run in runs), _owners(runs), _named(runs)
     if any(not run.starred_by for run in runs):
         stands = current_user.control("star", owners, what=named, help="The gc command keeps starred runs.")
-        _mark("Star", "star", lambda store, who: store.annotations.star(ids, by=who), "starred", stands)
+        _mark("Star", "star", lambda store, who: store.annotations.star(ids, by=who), "starred", stands, "unstar")
     if any(run.starred_by for run in runs):
         stands = current_user.control("unstar", owners, what=named)
-        _mark("Unstar", "unstar", lambda store, who: store.annotations.unstar(ids, by=who), "unstarred", stands)
+        _mark("Unstar", "unstar", lambda store, who: store.annotations.unstar(ids, by=who), "unstarred", stands, "star")
     with st.popover("Tag", key="mark.tags", **current_user.control("tag", owners, what=named)):
         st.text_input("Tag", key="mark.tag", max_chars=40, placeholder="one word, e.g. thesis")
         with st.container(horizontal=True):
@@ -56,16 +61,43 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
     if over:
         words = "Hides the runs from the tables without deleting anything. Show archived runs to see them."
         stands = current_user.control("archive", _owners(over), what=_named(over), help=words)
-        _mark("Archive", "archive", lambda store, who: store.annotations.archive(ended, by=who), "archived", stands)
+        order = partial(_annotate, "archive", ended)
+        _mark("Archive", "archive", order, "archived", stands, "unarchive")
     if any(run.archived_by for run in runs):
         stands = current_user.control("unarchive", owners, what=named)
-        _mark("Unarchive", "restore", lambda store, who: store.annotations.unarchive(ids, by=who), "unarchived", stands)
+        _mark("Unarchive", "restore", partial(_annotate, "unarchive", ids), "unarchived", stands, "archive")
+
+
+def undo_last() -> None:
+    """Show the button that takes back the last change of the selected runs' marks, until the next one."""
+    if last := st.session_state.get(_LAST):
+        done, changed, back = last
+        st.button(
+            f"Undo: {counted(len(changed), 'run')} {done}",
+            key="mark.undo",
+            on_click=_order,
+            args=(partial(back, changed), "changed back"),
+            type="tertiary",
+        )
+
+
+def _annotate(name: str, ids: Sequence[int], store: Store, who: str) -> list[int]:
+    """Give a command of annotations, by its name."""
+    changed: list[int] = getattr(store.annotations, name)(ids, by=who)
+    return changed
 
 
 def _mark(
-    label: str, key: str, order: Callable[[Store, str], Sequence[int]], done: str, stands: current_user.Control
+    label: str,
+    key: str,
+    order: Callable[[Store, str], Sequence[int]],
+    done: str,
+    stands: current_user.Control,
+    back: str = "",
 ) -> None:
-    st.button(label, key=f"mark.{key}", on_click=_order, args=(order, done), **stands)
+    """Show a button; the command `back` undoes it."""
+    undo = partial(_annotate, back) if back else None
+    st.button(label, key=f"mark.{key}", on_click=_order, args=(order, done, undo), **stands)
 
 
 def marks_of(run: Run, baseline: Run | RunRow | None = None) -> None:
@@ -142,15 +174,16 @@ def _button(
     command_button(label, f"mark-{label}-{run.id}", order, stands)
 
 
-def _order(order: Callable[[Store, str], Sequence[int]], done: str) -> None:
-    """Give an order in the next rerun, as a callback of a fragment can't show a message."""
-    current_user.begin_with(partial(_give, order, done))
+def _order(order: Callable[[Store, str], Sequence[int]], done: str, back: _Back | None = None) -> None:
+    """Give an order in the next rerun, as a callback of a fragment can't show a message; `back` undoes it."""
+    current_user.begin_with(partial(_give, order, done, back))
 
 
-def _give(order: Callable[[Store, str], Sequence[int]], done: str) -> None:
-    current_user.require_name(partial(_give, order, done))
+def _give(order: Callable[[Store, str], Sequence[int]], done: str, back: _Back | None) -> None:
+    current_user.require_name(partial(_give, order, done, back))
     changed = command(lambda store: list(order(store, current_user.whoever())))
     if changed is not None:
+        st.session_state[_LAST] = (done, changed, back) if changed and back else None
         st.toast(
             f"{len(changed)} {'run' if len(changed) == 1 else 'runs'} {as_text(done)}."
             if changed
@@ -160,10 +193,12 @@ def _give(order: Callable[[Store, str], Sequence[int]], done: str) -> None:
 
 def _tag(ids: Sequence[int], add: bool) -> None:
     tag = str(st.session_state.get("mark.tag", ""))
-    _order(
-        lambda store, who: (store.annotations.tag if add else store.annotations.untag)(ids, tag, by=who),
-        f"tagged {tag.strip()}" if add else f"untagged {tag.strip()}",
-    )
+
+    def order(is_added: bool, ids: Sequence[int], store: Store, who: str) -> list[int]:
+        return (store.annotations.tag if is_added else store.annotations.untag)(ids, tag, by=who)
+
+    done = f"tagged {tag.strip()}" if add else f"untagged {tag.strip()}"
+    _order(partial(order, add, ids), done, partial(order, not add))
 
 
 def pinned(store: Store, run_id: int, who: str) -> list[int]:

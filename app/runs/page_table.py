@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.actions.annotations import baseline_beside, mark_selected
+from app.actions.annotations import baseline_beside, mark_selected, undo_last
 from app.actions.queue_actions import cancel_selected, in_short
 from app.core.formatting import duration
 from app.export.view_report import RUNS, Seen, download, here, rows_of, view_report
@@ -36,6 +36,10 @@ from engine.store.sweeps.sweeps import SEED
 from engine.transfer.tables import Table
 
 PAGE = 200
+MOST_AT_ONCE = 2_000
+"""Runs that are selected at most, beyond a page."""
+_EVERY = "runs.every.of"
+"""The address of the view whose matching runs are all selected."""
 MOST_DOWNLOADED = 10_000
 
 
@@ -119,13 +123,23 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
     chosen = grid.show(data, query.sort_by_heading)
     ticked = [row for row in shown if row.key in chosen]
     ids = list(dict.fromkeys(run_id for row in ticked for run_id in row.run_ids))
+    every = bool(ticked) and len(ticked) == len(shown) and found.total > len(shown)
+    if every and st.session_state.get(_EVERY) == here(""):
+        ids = reader.runs.ids(limit=MOST_AT_ONCE, **view.asked)
+    else:
+        st.session_state.pop(_EVERY, None)
     with actions:
         if ticked:
-            _act(reader, ids, compared(ticked, grouped=view.grouped))
+            _act(reader, ids, compared(ticked, grouped=view.grouped) if _EVERY not in st.session_state else {})
+            if every and _EVERY not in st.session_state:
+                most = f"all {found.runs:,}" if found.runs <= MOST_AT_ONCE else f"the newest {MOST_AT_ONCE:,}"
+                label = f"Select {most} that match"
+                st.button(label, key="runs.every", on_click=st.session_state.update, args=({_EVERY: here("")},))
         else:
             st.caption(_counted(view, found, tops, values["disturbed"], reader.runs.count()), width="content")
             if query.is_narrowed():
                 st.button("Clear filters", on_click=query.clear, type="tertiary")
+        undo_last()
     with st.container(horizontal=True, vertical_alignment="center"):
         statuses = reader.runs.statuses()
         on_page = list(dict.fromkeys(run_id for row in shown for run_id in row.run_ids))
@@ -214,6 +228,7 @@ def nothing(reader: Reader, view: RunsView) -> None:
     if not reader.runs.count():
         widgets.empty("No runs yet. Runs and their results appear here.", "Launch a run", "launch")
         return
+    undo_last()
     with st.container(border=True):
         away = reader.runs.count(**view.asked | {"archived": True}) if view.archived is False else 0
         if away:
@@ -251,7 +266,8 @@ def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str]) -> None
             widgets.PAGES["run"], label=f"Open run {runs[0].id}", query_params={"run": str(runs[0].id)}, width="content"
         )
         _clone_link(runs[0])
-    st.page_link(widgets.PAGES["compare"], label="Compare", query_params=comparison, width="content")
+    if comparison:
+        st.page_link(widgets.PAGES["compare"], label="Compare", query_params=comparison, width="content")
     cancel_selected(runs)
     mark_selected(runs, baseline_beside(reader, runs[0].experiment) if len(runs) == 1 else None)
 

@@ -109,6 +109,11 @@ class RunReader:
             sql = f"SELECT runs.id FROM runs {where} ORDER BY {by} LIMIT ? OFFSET ?"
             return self._rows_of(self.db.column(sql, [*values, *bound, limit, offset]))
 
+    def ids(self, *, limit: int, **asked: Unpack[RunConditions]) -> list[int]:
+        """Return the ids of the matching runs, newest first."""
+        where, values = where_of(**asked)
+        return self.db.column(f"SELECT runs.id FROM runs {where} ORDER BY runs.id DESC LIMIT ?", [*values, limit])
+
     def some(self, run_ids: Sequence[int]) -> list[RunRow]:
         """Return the existing runs of these ids, in this order."""
         with self.db.snapshot():

@@ -17,7 +17,7 @@ from streamlit.testing.v1 import AppTest
 from app.actions import annotations
 from app.home.recent import best_html, news_html
 from app.run.summary_html import tiles
-from app.runs import columns, frame, grid
+from app.runs import columns, frame, grid, page_table
 from app.runs import rows as row_makers
 from app.runs.columns import Column, measured, read_column, read_columns, usual
 from app.runs.rows import TableRow
@@ -540,6 +540,33 @@ def test_several_ticked_rows_are_marked_at_once(home: Home, seeds: list[int], re
     press(ticked(test, 0, 2), "Archive")
     assert rows(test) == [seeds[4], *seeds[2::-1]]
     assert "selected" not in said(test)
+
+
+def test_all_that_match_are_marked_beyond_the_page_and_changed_back(
+    home: Home, seeds: list[int], reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tagged() -> set[int]:
+        return set(reader.runs.ids_of(reader.fields.filter('"thesis" in tags')))
+
+    monkeypatch.setattr(page_table, "PAGE", 2)
+    test = ticked(page(filter='status == "finished"', fold="false"), 0, 1)
+    test.session_state["person"] = "Ada"
+    assert "2 runs selected" in said(test)
+    press(test, "Select all 5 that match")
+    assert "5 runs selected" in said(test)
+    assert "Compare" not in [link.label for link in test.get("page_link")], "it takes 30 at most"
+    test.text_input(key="mark.tag").set_value("thesis")
+    press(test, "Add tag")
+    assert tagged() == set(seeds[:5]), "not the one that failed"
+    press(test, "Undo: 5 runs tagged thesis")
+    assert not tagged() and not [each for each in test.button if each.label.startswith("Undo")]
+    press(test, "Archive")
+    assert len(reader.runs.ids_of(reader.fields.filter("archived"))) == 5
+    press(test, "Undo: 5 runs archived")
+    assert not reader.runs.ids_of(reader.fields.filter("archived"))
+    assert "Select all" not in " ".join(each.label for each in ticked(test, 0).button)
+    monkeypatch.setattr(page_table, "MOST_AT_ONCE", 3)
+    assert "3 runs selected" in said(press(ticked(test, 0, 1), "Select the newest 3 that match"))
 
 
 def compare_link(test: AppTest) -> dict[str, list[str]]:
