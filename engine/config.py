@@ -172,8 +172,8 @@ class Config(_Declared):
 
     def at_most(self, field: str, other: str, reason: str = "") -> Rule:
         """Return the rule that a setting is at most another one."""
-        if strange := [name for name in (field, other) if name not in type(self).model_fields]:
-            raise UnknownName("setting", strange[0], type(self).model_fields)
+        for name in (field, other):
+            check_named(self, name)
         most = getattr(self, other)
         return Rule(field, f"at most {other} ({most:,})", reason, broken=getattr(self, field) > most)
 
@@ -236,6 +236,14 @@ class Config(_Declared):
             return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
         except pydantic.ValidationError as error:
             raise ConfigError([_problem(cls, dict(error.errors()[0]) | {"loc": (name,)})]) from None
+
+
+def check_named(config: Config, name: str) -> None:
+    """Raise TypeError for a name in a rule that a config doesn't have: a fault of the code, not of what a person
+    set.
+    """
+    if not hasattr(config, name):
+        raise TypeError(str(UnknownName("setting", name, type(config).model_fields)))
 
 
 def read_settings(texts: Iterable[str], separator: str = "=") -> dict[str, str | None]:

@@ -115,14 +115,19 @@ def attach_command(
 
 def _followed(home: Home, run_id: int, owner: str) -> int:
     """Follow a run to its end, print its summary and return the exit code."""
-    link = current(home)
-    if not wants_json() and has_console(home) and (url := public_url() or (link.url if link else "")):
-        click.echo(f"Its page: {url}/run?run={run_id}")
+    print_page(home, f"run?run={run_id}")
     ended = RunWatch(home, run_id, owner).until_ended()
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
         found = summary(reader, run_id)
     answer(found, lambda: summary_text(found))
     return INTERRUPTED if not ended else 0 if found["status"] == "finished" else FAILED
+
+
+def print_page(home: Home, path: str) -> None:
+    """Print the address of a page of the home's console, if one runs."""
+    link = current(home)
+    if not wants_json() and has_console(home) and (url := public_url() or (link.url if link else "")):
+        click.echo(f"Its page: {url}/{path}")
 
 
 def what_runs(asked: Launch) -> str:

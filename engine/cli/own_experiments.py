@@ -147,7 +147,9 @@ class Trial:
         yield self._cancel()
         alone = {next(iter(self.found.counts)): 1} if self.found.counts else {}
         one, same, other = (self._learned(self._launch({**alone, "seed": seed})) for seed in (1, 1, 2))
-        yield Check("one rank repeats itself with its seed", one == same and bool(one), _values(one, same))
+        is_alone = len(self.found.configure("quick", alone).roles) == 1  # else ranks may meet in any order
+        repeats = one == same and bool(one)
+        yield Check("one rank repeats itself with its seed", repeats, _values(one, same), is_needed=is_alone)
         yield Check("another seed learns otherwise", one != other, _values(one, other))
         yield from self._reference(alone, one)
 

@@ -9,7 +9,7 @@ from engine.analysis.scaling.scaling_data import unequal_of_sweep
 from engine.analysis.total_work import declared
 from engine.cli.answers import answer, print_json, wants_json
 from engine.cli.frame import ID, OWNER, WITHOUT_RUNNER, command, launch_terms, option, together
-from engine.cli.launch import STORE_TIMEOUT_S, print_cautions
+from engine.cli.launch import STORE_TIMEOUT_S, print_cautions, print_page
 from engine.cli.runner import see_to_runner
 from engine.cli.subject import CommandWords, Subject
 from engine.config import Config
@@ -229,6 +229,7 @@ def _print_new(home: Home, sweep_id: int, new: set[int] | None, no_runner: bool)
         print_json({"id": sweep_id, "runs": [run.id for run in runs]})
         return
     click.echo(f"Sweep {sweep_id}: {counted(len(runs), 'run')} queued.")
+    print_page(home, f"sweep?sweep={sweep_id}")
     work = None
     for run in runs:
         work = declared(run.experiment, run.config)

@@ -175,7 +175,7 @@ CAUSES = {
     "unequal steps": "the ranks have different numbers of steps",
     "collective": "all ranks are in it, perhaps with different shapes or data types",
     "not joined": "it has not joined the run",
-    "silent": "it looks for requests again and again, and answers none",
+    "silent": "it waits for requests, and answers none",
     "stuck": "it does not continue and uses no CPU time",
 }
 FULL = ("put", "free slot")

@@ -61,6 +61,8 @@ def main(name: str, path: str) -> None:
         except AttributeError:
             raise TypeError(f"{CONFIG} defines no EXPERIMENT = Experiment(…)") from None
         card = card_of(found)
+        for preset, settings in {"": {}, **{name: dict(each.settings) for name, each in found.presets.items()}}.items():
+            _try_out(found, preset, settings)
     except BaseException as error:
         _say(channel, {"fault": _why(error, folder)})
         return
@@ -72,6 +74,23 @@ def main(name: str, path: str) -> None:
         kind, about = json.loads(line).popitem()
         _say(channel, answer(found, kind, about, folder))
         signal.alarm(0)
+
+
+def _try_out(found: Any, preset: str, settings: dict[str, Any]) -> None:
+    """Ask what pages ask of the settings of a preset, or of the defaults, which alone may break a rule. Raises what its
+    code raises, and ValueError for a preset that breaks a rule.
+    """
+    from engine.config import check_named
+    from engine.errors import ConfigError
+
+    try:
+        config = found.config.check(settings)
+        for rule in config.rules():
+            check_named(config, rule.field or "seed")  # one without a field is of all settings
+        _facts(found, config, settings)
+    except ConfigError as error:
+        if preset:
+            raise ValueError(f"the preset {preset} can't be launched: {error}") from error
 
 
 def _limit() -> None:

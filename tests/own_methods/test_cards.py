@@ -138,6 +138,31 @@ SICK = {
         "config.py, line 3: PermissionError: config.py can't start a process",
     ),
 }
+BODY = "steps: int = setting(1, 'Steps.', low=1, high=9)\n    def rules(self):\n        yield "
+"""A setting, and the start of a rule in line 6."""
+SICK_RULES = {
+    "misnamed": (
+        config_of("misnamed", body=f"{BODY}self.at_most('steps', 'stepz')"),
+        "config.py, line 6: TypeError: Unknown setting 'stepz'. Did you mean 'steps'?",
+    ),
+    "no_field": (
+        config_of("no_field", "from engine.plugin import Rule", body=f"{BODY}Rule('stepz', 'even', broken=False)"),
+        "TypeError: Unknown setting 'stepz'. Did you mean 'steps'?",
+    ),
+    "bad_preset": (
+        config_of("bad_preset", presets="{'quick': Preset('Fast.', {'steps': 10})}"),
+        "the preset quick can't be launched: steps must be at most 9",
+    ),
+    "bad_work": (
+        config_of(
+            "bad_work",
+            "from engine.plugin import Work",
+            work="lambda config: Work('stepz', 1)",
+        ),
+        "the length of Work must be a setting, got 'stepz'",
+    ),
+}
+"""Faults that show only when settings are checked: at once, so that no page or list meets them later."""
 LONG_SICK = {
     "syntax": ("def :\n", "config.py, line 1: SyntaxError"),
     "endless": (config_of("endless", "while True: pass"), "more than 5 s of CPU time"),
@@ -170,15 +195,18 @@ LONG_SICK = {
 @pytest.mark.processes
 def test_a_sick_one_is_one_sentence_with_its_line_and_the_others_work(sample: Callable[..., Path]) -> None:
     sample("sick")
-    for name, (text, _) in SICK.items():
+    for name, (text, _) in (SICK | SICK_RULES).items():
         sample("gossip", name, config=text)
+    method = sample("gossip", "no_method", config=config_of("no_method")) / "method.py"
+    method.write_text("def run(config, ranks:\n    pass\n")
     began = time.monotonic()
     assert [each.name for each in experiments()][-1] == EXPERIMENTS[-1], "nobody waits for a child"
     sample("gossip")
     cards._offers.clear()
     assert why("sick").endswith("config.py, line 3: NameError: name 'experiment' is not defined.")
-    for name, (_, part) in SICK.items():
+    for name, (_, part) in (SICK | SICK_RULES).items():
         assert part in why(name)
+    assert "method.py, line 1: SyntaxError: '(' was never closed: def run(config, ranks:" in why("no_method")
     assert not why("gossip") and time.monotonic() > began
 
 

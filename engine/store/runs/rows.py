@@ -178,7 +178,9 @@ def as_runner(row: sqlite3.Row) -> RunnerRow:
 
 
 def best_of(name: str, low: float | None, high: float | None) -> float | None:
-    """Return which of a metric's extremes is better, None if neither is."""
+    """Return which of a metric's extremes is better, None if neither is, as of a total so far."""
+    if metric(name).so_far:
+        return None
     return {"max": high, "min": low, None: None}[metric(name).better]
 
 
