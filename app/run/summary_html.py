@@ -92,7 +92,7 @@ MOST_OF_NOTE = 200
 """Letters of a note that the overview shows; its hover and the section Notes have all."""
 MOST_BARS = 8
 """Number of ranks up to which each has its own bar; more have one for each kind of rank."""
-DISTURBED_NUMBER = "Other programs disturbed this run: the number depends on how its ranks ran at the same time."
+DISTURBED_NUMBER = "Other programs disturbed this run: times, and what follows from the order of its ranks, may differ."
 ACTIVITIES = dict(zip(SHARES, ("compute", "communicate", "wait", "other"), strict=True))
 
 
@@ -103,15 +103,16 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
         return Markup("")
     details = reader.details
     reason = why(run, details.summaries(run.id), details.phases(run.id), details.ranks(run.id))
-    if reason == why(run, [], {}, []):  # without a recorded number, which an active run will have later
-        reason = "" if run.active else reason
-    elif entry.disturbed:
-        reason += f" {DISTURBED_NUMBER}"
+    has_number = reason != why(run, [], {}, [])
+    if not has_number and run.active:  # it will have one later
+        reason = ""
     said = (
         term_within(reason, "this bubble", "bubble"),
         guide(run.experiment, section=ANSWERS.get(run.experiment, "")),
     )
-    more = [quiet(joined(filter(None, said), " "))] if reason else []
+    more = [joined(filter(None, said), " ")] if reason else []
+    if has_number and entry.disturbed:
+        more.append(quiet(DISTURBED_NUMBER))
     age = "update old" if " update old" in sentence else "updates old"
     return stacked([strong(term_within(sentence, age, "staleness")), *more])
 

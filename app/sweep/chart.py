@@ -149,7 +149,8 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
         st.caption(as_text(sentence))
     page_capture.words(drawn.sentences)
     if drawn.rows is None:
-        st.caption(f"Turn on Include disturbed runs{'' if is_for_learning(sweep) else ', or press Measure again'}.")
+        if is_for_learning(sweep):  # else the line beside the switch says it
+            st.caption("Turn on Include disturbed runs.")
         return
     by_rank = name in _rank_metrics(sweep)
     titles = {field: label(field) for field in sweep.across} | {RANK: "Rank"}

@@ -57,6 +57,9 @@ def add_command(
         password = None if no_password else _password(password_stdin)
         is_first = not store.read.people.everyone()
         kept = store.people.add(name, role, by=owner, password=password, email=email)
+        alike = [each for each in store.read.runs.owners() if each != kept and each.casefold() == kept.casefold()]
+    for other in alike:
+        click.echo(f"Caution: the runs of '{other}' stay under that spelling, and belong to no account.", err=True)
     answer({"done": kept}, f"Created account {kept} with role {role}.{_next_steps(kept) if is_first else ''}")
 
 
@@ -345,8 +348,8 @@ def set_command(
     """Set quotas for everyone, or with --person for one: 'none' for no limit, 'usual' to reset a person's limit to
     everyone's.
 
-    Quotas also apply to admins, who can change their own with --person. A change doesn't affect runs that are already
-    queued or running.
+    Quotas also apply to admins, who can change their own with --person. A change doesn't end or refuse runs that are
+    already queued or running; queued ones wait for a quota of running runs, cores or GPUs.
     """
     asked = {name: text.strip().lower() for name, text in vars(quotas).items() if text is not None}
     of_lab = {"host_network": host_network, "disturbed_above": disturbed_above}
@@ -379,7 +382,8 @@ def _show(home: Home) -> None:
     found = limits(home)
     with Reader.open(home) as reader:
         held = reader.quotas.all_held()
-    names = sorted({each.person for each in held} | set(found.people), key=sort_key)
+        accounts = [each.name for each in reader.people.everyone() if not each.disabled_at]
+    names = sorted({each.person for each in held} | set(found.people) | set(accounts), key=sort_key)
     by_name = {each.person: each for each in held}
     if wants_json():
         print_json(

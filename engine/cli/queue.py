@@ -44,14 +44,17 @@ def queue_command(
     home = Home.find()
     if most is not None:
         change_limits(home, {RUNNING: read_value(RUNNING, most)}, by=owner, replace_unreadable=True)
-    per_person = limits(home).max_running_per_person
+    found = limits(home)
+    per_person = found.max_running_per_person
+    own = [name for name in found.people if found.of(name).max_running_per_person != per_person]
     with Reader.open(home) as reader:
         waits, total = list(outlook(reader, home).values()), reader.queue.count()
     if wants_json():
         print_json({RUNNING: per_person, "queued": total, "runs": [_plain(wait) for wait in waits]})
         return
     if most is not None or per_person is not None:
-        click.echo(f"Running runs per person: {per_person or 'no limit'}.")
+        apart = f"; of their own: {', '.join(own[:3])}{' …' if len(own) > 3 else ''}, see `limits`" if own else ""
+        click.echo(f"Running runs per person: {per_person or 'no limit'}{apart}.")
     headings = ("ID", "PRIORITY", "EXPERIMENT", "NAME", "OWNER", "CORES", "GPUS", "TAKES", "STARTS", "WHY")
     click.echo(table(headings, map(_cells, waits), "The queue is empty."))
     if total > len(waits) > 0:

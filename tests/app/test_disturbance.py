@@ -54,7 +54,7 @@ def test_a_disturbed_run_is_flagged_on_its_page_in_the_table_and_in_its_cell(hom
     one, other = at_2(home, sweep_id)
     disturb(home, one, 31.4)
     disturb(home, other, 4.9)
-    caveat = "Other programs disturbed this run: the number depends on how its ranks ran at the same time."
+    caveat = "Other programs disturbed this run: times, and what follows from the order of its ranks, may differ."
     assert caveat not in all_words(opened("run", {"run": str(one)})), "its sentence has no number"
     with Store.open(home) as store:
         for run_id in (one, other):

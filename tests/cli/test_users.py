@@ -52,6 +52,20 @@ def test_a_refusal_prints_the_ready_command(home: Home) -> None:
     assert "Other accounts" not in refused.stderr
 
 
+def test_runs_from_before_accounts_under_another_spelling_are_told_and_all_accounts_have_their_limits(
+    home: Home, store: Store
+) -> None:
+    basic.add(store, "Ada")
+    added = told("users", "add", "ada", "--role", "admin")
+    assert added.exit_code == 0 and "the runs of 'Ada' stay under that spelling" in added.stderr
+    assert "Caution" not in told("users", "add", "mo", "--role", "member", "--owner", "ada").stderr
+    listed = [line.split()[0] for line in told("limits").stdout.splitlines() if line[:2] in ("Ad", "ad", "mo")]
+    assert sorted(listed) == ["Ada", "ada", "mo"], "also those without a run"
+    told("limits", "set", "--running", "2", "--owner", "ada")
+    assert told("limits", "set", "--person", "mo", "--running", "1", "--owner", "ada").exit_code == 0
+    assert "Running runs per person: 2; of their own: mo, see `limits`." in told("queue").stdout
+
+
 LIST = "\ufeffGrace Hopper; grace@lab.org\n\nMo\nmia,mia@lab.org\n"
 
 

@@ -34,5 +34,5 @@ function bandPicture(metric, band, goal, data, theme) {
 function goalLine(goal, x, theme) {
   if (goal === undefined || !x.length) return [];
   const line = { color: theme.text, width: 1.4, dash: "dot" };
-  return [{ type: "scatter", x: [x[0], x.at(-1)], y: [goal, goal], mode: "lines", name: `Target: ${goal}`, line, hoverinfo: "skip" }];
+  return [{ type: "scatter", x: [Math.min(0, x[0]), x.at(-1)], y: [goal, goal], mode: "lines", name: `Target: ${goal}`, line, hoverinfo: "skip" }];
 }

@@ -94,6 +94,8 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
         if ready.is_timed and not (sweep.timing or sweep.exclusive):
             none = f"{none} {reached_most(by_values(sweep.fields, every))}".rstrip()
         return none
+    if ready.is_timed and any(run.disturbed for run in counted):
+        said = f"With disturbed runs: {said}"
     if goes_on:
         said = f"So far: {said}"
     if lacking:
