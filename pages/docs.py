@@ -39,7 +39,7 @@ def show(path: Path) -> None:
     st.markdown(LINK.sub(linked, body[end:]))
 
 
-with st.container(width=820):
+with st.container(width=820, key="docs"):
     if wanted in pages():
         st.set_page_config(page_title=f"{title_of(pages()[wanted])} · Parallab")
         show(pages()[wanted])
