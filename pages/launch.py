@@ -39,7 +39,7 @@ with settings:
         config_form.form(experiment, problems, config)
         experiment_picker.keep(experiment, values)
         query = launch_query(experiment, preset, values)
-        form = LaunchForm(experiment, config, values, problems, query, preset)
+        form = LaunchForm(experiment, config, values, problems, query, preset, cloned_from=experiment_picker.cloned())
 with launch:
     if form:
         launchpad(form)

@@ -168,6 +168,8 @@ def in_full(reader: Reader, run_id: int) -> RunInFull:
         job=JobInfo(cluster=found.target, **vars(job)) if job else None,
         queue_position=reader.queue.position(run_id) if found.status == "queued" else None,
         resumed_as=reader.runs.resumed_as(run_id),
+        cloned_from=reader.runs.cloned_from(run_id),
+        cloned_as=reader.runs.cloned_as(run_id),
         retried_as=reader.runs.retried_as(run_id),
         chain=[each for each, _ in reader.runs.chain(run_id)],
         summaries=[SummaryTold.model_validate(each) for each in reader.details.summaries(run_id)],

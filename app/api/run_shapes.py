@@ -402,6 +402,8 @@ class RunInFull(RunEntry):
         description="Whether it resumes its parent's checkpoint; otherwise it repeats its parent from the start."
     )
     resumed_as: list[Id]
+    cloned_from: Id | None = Field(description="The run whose settings it began with; it may have been deleted.")
+    cloned_as: list[Id]
     retried_as: list[Id]
     chain: list[Id] = Field(description="The run with its ancestors and descendants, oldest first.")
     environment: dict[str, Any] = Field(description="Host, versions, commit and devices of the run.")

@@ -286,6 +286,12 @@ def _rounded(time_s: float) -> str:
     return f"{time_s / 60:.0f} min" if time_s >= 90 else f"{10 * round(time_s / 10)} s"
 
 
+def cloned() -> int | None:
+    """Return the run that the form's settings came from; None without one."""
+    found: int | None = st.session_state.get(_CLONED)
+    return found
+
+
 def presets(found: Experiment, current: str | None, values: Mapping[str, Any]) -> None:
     """Show the presets, and a description of the selected one or the run that the `values` came from."""
     key = f"preset.{found.name}"
@@ -299,8 +305,8 @@ def presets(found: Experiment, current: str | None, values: Mapping[str, Any]) -
         args=(found.name,),
         wrap=True,
     )
-    if cloned := st.session_state.get(_CLONED):
-        st.caption(f"Settings of [run {cloned}]({at(f'/run?run={cloned}')}). {_changed(found, current, values)}")
+    if origin := cloned():
+        st.caption(f"Settings of [run {origin}]({at(f'/run?run={origin}')}). {_changed(found, current, values)}")
     elif current:
         preset = found.presets[current]
         st.caption(as_text(f"{preset.sentence} {preset.takes} {reaches(preset)}"))

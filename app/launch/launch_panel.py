@@ -158,7 +158,12 @@ def _show_cautions(sentences: Sequence[str]) -> None:
 def _launch(form: LaunchForm, draft: sweep_form.Draft | None, **more: Any) -> None:
     """Launch what the form holds; `more` are the other fields of the launch."""
     if draft:
-        submit(replace(draft.sweep, shared=replace(draft.sweep.shared, preset=form.preset, **more)))
+        submit(
+            replace(
+                draft.sweep,
+                shared=replace(draft.sweep.shared, preset=form.preset, cloned_from=form.cloned_from, **more),
+            )
+        )
     elif form.config:
         submit(form.launch(form.config, **more))
 

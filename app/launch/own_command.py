@@ -77,7 +77,8 @@ def form() -> LaunchForm | None:
     base = own.command.defaults() | (dict(given.changes) if given else {})
     query = command_query(own.command, checked, base, given.recipe if given else "", given.cloned if given else None)
     trouble = why_no_folder() or why_no_interpreter()
-    return LaunchForm(own.definition, config, values, problems, query, None, own.command, trouble)
+    cloned = own.given.cloned if own.given else None
+    return LaunchForm(own.definition, config, values, problems, query, None, own.command, trouble, cloned)
 
 
 def _pasted() -> None:

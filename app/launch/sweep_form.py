@@ -50,11 +50,14 @@ class LaunchForm:
     command: Command | None = None
     trouble: str = ""
     """Why it can't be launched besides its settings, as a sentence."""
+    cloned_from: int | None = None
+    """The run that the settings came from."""
 
     def launch(self, config: Config, **more: Any) -> Launch:
         """Return the launch of a run with these settings; `more` are the launch's other fields."""
         settings = config.model_dump(mode="json")
-        return Launch(self.definition.name, settings, preset=self.preset, command=self.command, **more)
+        about = {"preset": self.preset, "command": self.command, "cloned_from": self.cloned_from}
+        return Launch(self.definition.name, settings, **about | more)
 
 
 @dataclass(frozen=True)

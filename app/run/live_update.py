@@ -81,6 +81,7 @@ def frame(run: Run, reader: Reader, section: str, picture: bool, live: tuple[Slo
         still,
         len(reader.details.events(run.id)),
         reader.runs.resumed_as(run.id),
+        reader.runs.cloned_as(run.id),
         reader.details.counts_passes(run.id),
         reader.details.logs(run.id),
     ]

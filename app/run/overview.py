@@ -22,6 +22,7 @@ from app.ui import components, current_user
 from app.ui.html import as_text, fact_row, link, run_link, slot
 from app.ui.widgets import PAGES
 from engine.analysis.run_values import lower_title
+from engine.config_values import value_in_words
 from engine.errors import ConfigError, counted
 from engine.experiment import Experiment
 from engine.home import Home
@@ -36,6 +37,8 @@ from engine.system.checkpoint_state import last_checkpoint
 # ---- The lineage of a run (which run it resumes or retries, and which runs resume or retry it), and the buttons ----
 # for both.
 
+MOST_CLONES, MOST_CHANGES = 6, 2
+"""Clones that are listed, and differences of each that are named."""
 LONG_CHAIN = 2
 """Chains of at most two runs need no list: they are shown by the links to each other."""
 
@@ -61,8 +64,35 @@ def lineage(run: Run, reader: Reader) -> None:
         said = [run_link(words, each) for each, words in names.items()]
     if before and not run.parent_id:
         said.insert(0, f"{before}, which was deleted")
+    said += _of_clones(run, reader)
     if said:
         st.html(fact_row(said))
+
+
+def _of_clones(run: Run, reader: Reader) -> list[str]:
+    """Return the run whose settings this one began with, and those that began with its, each with what differs."""
+    origin, found = reader.runs.cloned_from(run.id), list[str]()
+    names = {origin: "clone of"} if origin else {}
+    names |= dict.fromkeys(reader.runs.cloned_as(run.id), "cloned as")
+    others = {row.id: row for row in reader.runs.some([*names][:MOST_CLONES])}
+    for other, how in [*names.items()][:MOST_CLONES]:
+        if (row := others.get(other)) is None:
+            found.append(f"{how} run {other}, which was deleted")
+        else:
+            before, after = (row.config, run.config) if other == origin else (run.config, row.config)
+            found.append(run_link(f"{how} run {other}{_changed(before, after)}", other))
+    more = len(names) - len(found)
+    return [*found, *([f"and {counted(more, 'more clone')}"] if more else [])]
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return in which settings a clone differs, in brackets."""
+    apart = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    words = [
+        f"{lower_title(name)} {value_in_words(before.get(name))} → {value_in_words(after.get(name))}" for name in apart
+    ]
+    more = [f"{len(words) - MOST_CHANGES} more"] if len(words) > MOST_CHANGES else []
+    return f" ({', '.join(words[:MOST_CHANGES] + more)})" if words else " (the same settings)"
 
 
 def _before(run: Run, reader: Reader) -> str:
@@ -309,7 +339,7 @@ def steps(run: Run, reader: Reader) -> Iterator[NextStep]:
         yield from _contrast(known, run)
     yield from _reference(known, run, reader, launches)
     if launches and (axis := count or known.axis):
-        query = launch_query(known, run.preset, run.config) | {"sweep": axis}
+        query = launch_query(known, run.preset, run.config) | {"sweep": axis, "clone": str(run.id)}
         name = lower_title(axis)
         yield NextStep(f"Sweep {name}", f"Open the sweep form with this run's settings over {name}.", "launch", query)
 
@@ -330,7 +360,7 @@ def _with_fewer(known: Experiment, run: Run, count: str) -> Iterator[NextStep]:
             config = known.config.check({**run.config, **changes})
         except (ConfigError, TypeError):
             continue
-        query = launch_query(known, run.preset, config.model_dump(mode="json"))
+        query = launch_query(known, run.preset, config.model_dump(mode="json")) | {"clone": str(run.id)}
         return (yield NextStep(f"Same with {named}", "Fill the launch form.", "launch", query))
 
 
@@ -345,7 +375,7 @@ def _contrast(known: Experiment, run: Run) -> Iterator[NextStep]:
             except (ConfigError, TypeError):
                 continue
             if getattr(config, name) != run.config[name]:
-                query = launch_query(known, run.preset, config.model_dump(mode="json"))
+                query = launch_query(known, run.preset, config.model_dump(mode="json")) | {"clone": str(run.id)}
                 label = f"Same, {lower_title(name)} {value}"
                 yield NextStep(label, "Fill the launch form, to compare both.", "launch", query)
 

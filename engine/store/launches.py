@@ -40,6 +40,8 @@ class Launch:
     """Data set folder; None for that of this process's environment, otherwise its parent's."""
     command: "Command | None" = None
     """The command to run, with the config as the values of its fields; None for an experiment of Parallab."""
+    cloned_from: int | None = None
+    """The run whose settings it began with."""
 
     @property
     def script_key(self) -> str:

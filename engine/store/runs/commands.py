@@ -32,6 +32,10 @@ _LAUNCHED = ("experiment", "preset", "name", "owner", "parent_id", "sweep_id", "
 """Fields of a launch with a column of their name."""
 
 
+_SEEN = "UPDATE runs SET version = (SELECT max(version) + 1 FROM runs) WHERE id = ?"
+"""Gives a run a new change token, if it is still there."""
+
+
 class RunCommands:
     """Commands of runs."""
 
@@ -221,6 +225,9 @@ class RunChanges:
             **APPENDED,
         )
         keep_whole(self.db.connection, run_id, whole)
+        if launch.cloned_from is not None:
+            self.db.connection.execute("INSERT INTO clones VALUES (?, ?)", [run_id, launch.cloned_from])
+            self.db.connection.execute(_SEEN, [launch.cloned_from])
         told = ", ".join(
             counted(count, noun)
             for count, noun in ((demand.ranks, "rank"), (demand.cores, "core"), (demand.gpus, "GPU"))

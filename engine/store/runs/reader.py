@@ -198,6 +198,14 @@ class RunReader:
         """Return the runs that repeat this one from the start, oldest first."""
         return self.db.column("SELECT id FROM runs WHERE parent_id = ? AND NOT resumes ORDER BY id", [run_id])
 
+    def cloned_from(self, run_id: int) -> int | None:
+        """Return the run whose settings this one began with, also one that was deleted; None without one."""
+        return next(iter(self.db.column("SELECT origin FROM clones WHERE run_id = ?", [run_id])), None)
+
+    def cloned_as(self, run_id: int) -> list[int]:
+        """Return the runs that began with the settings of this one, oldest first."""
+        return self.db.column("SELECT run_id FROM clones WHERE origin = ? ORDER BY run_id", [run_id])
+
     def chain(self, run_id: int) -> list[tuple[int, Status]]:
         """Return the run with its ancestors and descendants, oldest first, each with its status."""
         with self.db.as_store_errors():

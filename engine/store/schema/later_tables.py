@@ -293,6 +293,11 @@ SCRIPT_METRICS = """CREATE TABLE script_metrics ( -- how metrics of a script's r
     PRIMARY KEY (experiment, name)
 ) STRICT"""
 
+CLONES = """CREATE TABLE clones ( -- runs that were launched with the settings of another one, as a person saw them there
+    run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE, -- the run
+    origin INTEGER NOT NULL -- id of the other run, which may have been deleted
+) STRICT"""
+
 ARRIVALS = """CREATE TABLE arrivals ( -- hidden rows: of imports whose runs are not here yet, and curves on their way into a run that resumes
     first_id INTEGER PRIMARY KEY, -- the first of the run ids reserved for an import; minus the id of a run that resumes
     last_id INTEGER NOT NULL -- the last one
@@ -320,6 +325,7 @@ LATER_TABLES = (
         COMMANDS,
         RECIPES,
         SCRIPT_METRICS,
+        CLONES,
     ),
     *NOTICE_TABLES,
 )

@@ -18,6 +18,7 @@ from engine.store.schema.later_tables import (
     ARRIVALS,
     AUDIT,
     BUCKETS,
+    CLONES,
     CLUSTER_JOBS,
     COMMANDS,
     DISK,
@@ -423,3 +424,10 @@ def names_in_one_line(db: Connection) -> None:
         breaks = " OR ".join(f"instr(name, char({code}))" for code in (9, 10, 13))
         for number, name in db.execute(f"SELECT id, name FROM {table} WHERE {breaks}").fetchall():
             db.execute(f"UPDATE {table} SET name = ? WHERE id = ?", [" ".join(name.split()), number])
+
+
+@steps()
+def origins_of_clones(db: Connection) -> None:
+    """Record which run a clone has its settings from."""
+    db.execute(CLONES)
+    db.execute("CREATE INDEX clones_origin ON clones (origin)")

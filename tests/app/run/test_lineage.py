@@ -8,9 +8,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.links.launch import clone_query
+from app.run.overview import steps
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.launch import retry
+from engine.launch import launch, retry
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.store import Launch, Reader, Store
@@ -198,3 +199,31 @@ def test_each_run_of_a_chain_is_listed_once_with_how_it_follows(home: Home) -> N
     third = retry(home, second, owner="Bea")
     shown = [words for words, address in links(opened("run", {"run": str(second)})).items() if "run?run=" in address]
     assert shown == [f"retries run {first} from the start (cancelled)", f"retried as run {third} (queued)"]
+
+
+def test_a_clone_keeps_its_origin_and_both_pages_name_what_differs(
+    home: Home, monkeypatch: pytest.MonkeyPatch, reader: Reader
+) -> None:
+    give_name(monkeypatch, "ada")
+    config = experiment("hogwild").configure("quick").model_dump(mode="json")
+    first = launch(home, Launch("hogwild", config, "ada", preset="quick"))
+    form = opened("launch", clone_query(reader.runs.one(first)))
+    form.number_input(key="form.hogwild.learning_rate").set_value(0.02).run()
+    form.button(key="launch").click().run()
+    (second,) = reader.runs.cloned_as(first)
+    assert reader.runs.cloned_from(second) == first and reader.runs.cloned_from(first) is None
+    before, after = config["learning_rate"], 0.02
+    said = f"learning rate {before} → {after})"
+    assert f"clone of run {first} ({said}" in html(opened("run", {"run": str(second)}))
+    assert f"cloned as run {second} ({said}" in html(opened("run", {"run": str(first)}))
+    sweep = opened("launch", {"clone": str(second), "experiment": "hogwild", "sweep": "trainers:1, 2", "seeds": "1"})
+    sweep.button(key="launch").click().run()
+    assert len(reader.runs.cloned_as(second)) == 2, "the runs of a sweep too"
+    steps_from = {step.label: step.query for step in steps(reader.runs.one(second), reader)}
+    assert {query.get("clone") for label, query in steps_from.items() if not label.endswith("Reference")} == {
+        str(second)
+    }
+    with Store.open(home) as store:
+        store.runs.cancel(first, by="ada")
+        store.db.connection.execute("DELETE FROM runs WHERE id = ?", [first])
+    assert f"clone of run {first}, which was deleted" in html(opened("run", {"run": str(second)}))
