@@ -29,6 +29,18 @@ def average_often(rank: Rank, collective: Collective, results: Tensor, waits: Te
         rank.barrier("averaged")
 
 
+def average_sizes(rank: Rank, collectives: list[Collective], results: Tensor) -> None:
+    """Average a vector of each group's size; leave the first number of each mean."""
+    with ExitStack() as stack:
+        circles = [stack.enter_context(collective.join(rank)) for collective in collectives]
+        rank.ready()
+        for place, (collective, circle) in enumerate(zip(collectives, circles, strict=True)):
+            vector = torch.full((collective.size,), float(rank.index + 10 * place))
+            circle.average(vector, f"group {place}")
+            results[rank.index, place] = vector[0]
+        rank.barrier("averaged")
+
+
 def die(rank: Rank, collective: Collective, role: str) -> None:
     """Average; in the third turn one rank kills itself instead of coming."""
     with collective.join(rank) as circle:

@@ -68,8 +68,10 @@ def groups_of(runs: Sequence[RunRow], fields: Sequence[str]) -> list[ComparedGro
 def usual_grouping(runs: Sequence[RunRow]) -> tuple[str, ...]:
     """Return the fields by which runs are grouped unless a view says otherwise: those in which repetitions with other
     seeds agree, such as the values of a sweep, or the experiment. Empty unless the runs are such repetitions: most
-    groups have several runs, no two of them with one seed, and none failed or was cancelled.
+    groups have several runs, no two of them with one seed, and none failed or was cancelled. Runs that never began
+    don't count.
     """
+    runs = [run for run in runs if run.started_at or run.status not in ENDED]
     kinds = list(dict.fromkeys(run.experiment for run in runs))
     known = [found for kind in kinds if (found := known_experiment(kind))]
     first = {name for one in known for name in (*one.counts, one.axis)}

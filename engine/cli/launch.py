@@ -184,6 +184,7 @@ class RunWatch:
         self.token = -1
         self.checked_at = 0.0
         self.shown = False
+        self.told = ""
         self.tells_wait_at = time.monotonic() + QUEUED_S
 
     def until_ended(self) -> bool:
@@ -218,10 +219,18 @@ class RunWatch:
                     return False
                 self.token = token
                 run = reader.runs.one(self.run_id)
+                self._tell_standstill(reader, run)
                 self._draw(self._line(reader, run))
                 return not run.active
         except StoreBusy:
             return False
+
+    def _tell_standstill(self, reader: Reader, run: Run) -> None:
+        """Say once for each standstill which rank is its cause."""
+        verdict = reader.details.health_now(run.id).verdict
+        if verdict.state in BAD and verdict.cause != self.told:
+            self._say(f"{verdict.sentence} See: python -m engine ranks {run.id}")
+        self.told = verdict.cause if verdict.state in BAD else ""
 
     def _tell_wait(self, reader: Reader) -> None:
         """Say once why the run waits in the queue, and which run before it stands still."""

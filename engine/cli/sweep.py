@@ -11,7 +11,7 @@ from engine.cli.answers import answer, print_json, wants_json
 from engine.cli.frame import ID, OWNER, WITHOUT_RUNNER, command, launch_terms, option, together
 from engine.cli.launch import STORE_TIMEOUT_S, print_cautions, print_page
 from engine.cli.runner import see_to_runner
-from engine.cli.subject import CommandWords, Subject
+from engine.cli.subject import CommandWords, Subject, explained
 from engine.config import Config
 from engine.config_values import read_values, values_in_words
 from engine.errors import ConfigError, counted
@@ -111,6 +111,8 @@ def launch_command(
     )
     print_cautions([*cautions(shared.experiment, plan(asked), terms.max_run_time_s), *_unseeded(asked)])
     sweep_id = launch_sweep(home, asked, timeout_s=STORE_TIMEOUT_S)
+    if shared.command and not wants_json():
+        click.echo(explained(shared))
     _print_new(home, sweep_id, None, no_runner)
     if not wants_json():
         click.echo(f"Show its runs: python -m engine list --sweep {sweep_id}")

@@ -171,7 +171,7 @@ CAUSES = {
     "full queue": "it takes nothing from a full queue",
     "deadlock": "they wait for each other",
     "nested calls": "the threads that handle calls wait for calls themselves",
-    "order mismatch": "ranks called different collective operations",
+    "order mismatch": "ranks called different collective operations, or in another order",
     "unequal steps": "the ranks have different numbers of steps",
     "collective": "all ranks are in it, perhaps with different shapes or data types",
     "not joined": "it has not joined the run",
@@ -338,7 +338,8 @@ def _mismatch(state: VerdictState, picture: RunState, ranks: Sequence[RankState]
 
     odd, *rest = sorted(groups.values(), key=oddness)
     others, first = [rank for group in rest for rank in group], odd[0]
-    cause = "unequal steps" if any(kind == "barrier" for kind, _ in groups) else "order mismatch"
+    is_of_steps = picture.started and any(kind == "barrier" for kind, _ in groups)
+    cause = "unequal steps" if is_of_steps else "order mismatch"
     what = f"{listed([rank.role for rank in odd])} {_are(odd)} in {first.operation}"
     where = f"{listed([rank.role for rank in others])} {_are(others)} in {others[0].operation}"
     name = first.role if oddness(odd) < oddness(rest[0]) else ""

@@ -272,7 +272,7 @@ def _facts(run: RunRow, around: Surroundings | None) -> dict[str, Any]:
         "tags": list(run.tags),
         "cluster": run.target or None,
         "host": around.host if around else None,
-        "git_commit": around.commit if around else None,
+        "git_commit": around.commit if around and run.command_id is None else None,  # Parallab's, not a script's
         "launched": _time(run.created_at),
         "started": _time(run.started_at),
         "ended": _time(run.ended_at),

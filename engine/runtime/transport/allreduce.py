@@ -19,8 +19,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 from typing import Any, Literal
 
 import psutil
@@ -60,10 +61,14 @@ class Collective:
     attendance: Tensor
     """int64 [ranks, 4] in shared memory."""
     exchange: Exchange | None
+    number: int = field(default_factory=count().__next__)
+    """Tells the groups of a run apart where their ranks meet."""
 
     @classmethod
     def create(cls, transport: Transport, size: int, roles: tuple[str, ...], timeout_s: float) -> "Collective":
-        """Return a group to pass to ranks; raises DataError if shared memory is too small for its vectors."""
+        """Return a group to pass to ranks, which averages vectors of `size` float32 values; a run may have several, for
+        vectors of other sizes. Raises DataError if shared memory is too small for its vectors.
+        """
         attendance = torch.zeros(len(roles), 4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         exchange = None
         if transport in ("rpc", "shared_memory"):
@@ -255,7 +260,7 @@ def over_gloo(collective: Collective, rank: Rank) -> Iterator[Average]:
     check_listening()
     use_interface(rank)
     patience = timedelta(seconds=collective.timeout_s)
-    store: Any = PrefixStore("ring", store_of(rank, "ring"))
+    store: Any = PrefixStore(f"ring {collective.number}", store_of(rank, "ring"))
     store.set_timeout(patience)
     with rank.recorder.operation("barrier", "join gloo", peer=EVERYBODY):
         group: Any = ProcessGroupGloo(store, rank.index, rank.world, patience)

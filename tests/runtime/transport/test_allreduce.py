@@ -57,6 +57,15 @@ def test_ranks_with_a_gpu_each_use_nccl_and_others_gloo() -> None:
         assert backend_of(devices) == backend
 
 
+def test_a_run_may_have_groups_for_vectors_of_several_sizes(team: Ranks) -> None:
+    roles = team.context.roles
+    collectives = [Collective.create("gloo", size, roles, 60.0) for size in (1_000, 1, 7)]
+    results = torch.zeros(len(roles), len(collectives)).share_memory_()
+    team.run(functions.average_sizes, collectives, results)
+    mean = sum(range(len(roles))) / len(roles)
+    assert results.tolist() == [[mean, 10 + mean, 20 + mean]] * len(roles)
+
+
 def test_all_get_the_same_mean_and_the_last_to_come_waits_for_nobody(team: Ranks) -> None:
     every_result, every_wait = (
         torch.zeros(4, TURNS, 3, SIZE).share_memory_(),
