@@ -8,7 +8,7 @@ from app.actions.annotations import marks
 from app.core.formatting import moment
 from app.runs.columns import Column
 from app.ui.widgets import title_of
-from engine.analysis.result import NotLearned, Ranked, not_learned
+from engine.analysis.result import NotLearned, Ranked, better_values, not_learned, ranked
 from engine.analysis.run_values import field_in_words, lower_title, most_telling_first
 from engine.duel.spec import from_json
 from engine.errors import counted
@@ -150,7 +150,23 @@ def _bests(reader: Reader, folds: Mapping[str, tuple[RunFold, set[str]]]) -> dic
         bests = reader.leaderboard.best_of([folds[key][0].run_ids for key in keys], name, known.result)
         for place, own in bests.items():
             found.setdefault(keys[place], []).append((own, own.result))
-    return {key: best for key, several in found.items() if (best := _best(several))}
+    scripts = {
+        key: best
+        for key, (fold, names) in folds.items()
+        if key not in found and not any(map(known_experiment, names))
+        if (best := _best_of_script(reader.runs.some(fold.run_ids)))
+    }
+    return scripts | {key: best for key, several in found.items() if (best := _best(several))}
+
+
+def _best_of_script(runs: Sequence[RunRow]) -> tuple[int, Ranked] | None:
+    """Return the best finished run of a script by the metric that a person chose to rank its runs; None without one."""
+    ends = [(run, result) for run in runs if run.status == "finished" and (result := ranked(run))]
+    metrics = {result.result.metric for _, result in ends}
+    if len(metrics) != 1 or (better := better_values(metrics.pop(), runs)) is None:
+        return None
+    run, result = (min if better == "min" else max)(ends, key=lambda each: each[1].value)
+    return run.id, result
 
 
 def _best(bests: Sequence[tuple[BestRun, Result]]) -> tuple[int, Ranked] | None:

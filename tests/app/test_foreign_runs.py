@@ -215,7 +215,9 @@ def test_the_metric_chosen_to_rank_the_runs_of_a_script_comes_first_in_compare_a
     assert sweep.selectbox[0].value == "train/loss"
     assert "last value of each run" in said(sweep)
     assert "there is no table" not in said(sweep)
+    assert "best 0.6" in str(rows_of(opened("runs"))[0]["cells"])
     store.recipes.rank_by(ids[0], "val/error", "min", by="Ada")
+    assert "best 0.3" in str(rows_of(opened("runs"))[0]["cells"])
     test = opened("compare", {"runs": ids_text(ids)})
     assert test.multiselect(key=f"{AT}metrics").options[0] == "val/error"
     assert "**Last val/error: 0.3 (lr 0.05), 0.6 (lr 0.2). One run each: other seeds may change the order.**" in said(

@@ -511,6 +511,7 @@ TWO, FOUR = ([{"trainers": count, "seed": seed} for seed in range(3)] for count 
         ([*TWO, TWO[0]], ()),  # one seed twice
         ([*TWO[:2], {**TWO[2], "status": "failed"}], ()),
         ([*TWO[:2], {**TWO[2], "status": "running"}], ("experiment",)),
+        ([*TWO, *FOUR[:2], {**FOUR[2], "status": "cancelled", "started_at": None}], ("trainers",)),  # it never began
         ([{**one, "learning_rate": 0.1 * one["seed"]} for one in (*TWO, *FOUR)], ()),
         ([*TWO, *({**one, "target": "big"} for one in TWO)], ("target",)),
     ],
@@ -519,7 +520,7 @@ def test_runs_that_repeat_each_other_open_grouped(
     home: Home, ids: list[int], reader: Reader, runs: list[dict[str, Any]], fields: tuple[str, ...]
 ) -> None:
     of = {run.experiment: run for run in reader.runs.some(ids)}
-    plain = ("experiment", "status", "target")
+    plain = ("experiment", "status", "target", "started_at")
     rows = [
         replace(
             of[one.get("experiment", "hogwild")],
