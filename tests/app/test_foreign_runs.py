@@ -217,6 +217,7 @@ def test_the_metric_chosen_to_rank_the_runs_of_a_script_comes_first_in_compare_a
     assert "there is no table" not in said(sweep)
     assert "best 0.6" in str(rows_of(opened("runs"))[0]["cells"])
     store.recipes.rank_by(ids[0], "val/error", "min", by="Ada")
+    assert [run.best["val/error"] for run in store.read.runs.some(ids)] == [0.1, 0.2], "the lowest of each"
     assert "best 0.3" in str(rows_of(opened("runs"))[0]["cells"])
     test = opened("compare", {"runs": ids_text(ids)})
     assert test.multiselect(key=f"{AT}metrics").options[0] == "val/error"
