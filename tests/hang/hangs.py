@@ -27,6 +27,7 @@ from engine.trace.layout import EVERYBODY, NOBODY
 HANG_S = 240.0
 """Seconds that a rank hangs at most."""
 STEPS, FAULT_STEP, STEP_S = 100, 5, 0.005
+CLONE_S = 30
 CLONE_VFORK = 0x4000
 """From Linux' sched.h: the caller sleeps, as for a disk, until the new process has ended."""
 SPARE_BYTES = 200 * 2**20
@@ -193,7 +194,9 @@ def fill_a_queue(rank: Rank, guilty: int, queue: "Queue[int]") -> None:
 def wait_for_a_disk(rank: Rank, guilty: int) -> None:
     """All meet at a barrier in each step; one rank's process waits in the kernel, as for a disk that doesn't answer.
 
-    No disk is needed: a process that has cloned itself with CLONE_VFORK waits in the same state.
+    No disk is needed: a process that has cloned itself with CLONE_VFORK waits in the same state, from which it can be
+    killed. Its clone outlives it by `CLONE_S` at most; between two clones, when it may wait for a core, it is not in
+    that state.
     """
     rank.ready()
     for number in range(1, STEPS + 1):
@@ -201,8 +204,9 @@ def wait_for_a_disk(rank: Rank, guilty: int) -> None:
         if rank.index == guilty and number == FAULT_STEP:
             library, stack = ctypes.CDLL(None), ctypes.create_string_buffer(2**16)
             top = ctypes.c_void_p((ctypes.addressof(stack) + 2**16) & ~15)
-            for _ in range(int(HANG_S)):
-                os.waitpid(library.clone(library.sleep, top, CLONE_VFORK | signal.SIGCHLD, ctypes.c_void_p(1)), 0)
+            for _ in range(int(HANG_S / CLONE_S)):
+                whole = ctypes.c_void_p(CLONE_S)
+                os.waitpid(library.clone(library.sleep, top, CLONE_VFORK | signal.SIGCHLD, whole), 0)
         rank.barrier("step")
 
 
