@@ -197,9 +197,10 @@ def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: CompareView, of
     if len(kinds) > 1 and view.x == "step":
         *some, last = [AXES[name].lower() for name in offered if name in AXES and name != "step"]
         others = f"{', '.join(some)} or {last}" if some else last
-        subject = "The ranks of " if all(known_experiment(run.experiment) for run in runs) else "The steps of "
-        differ = "count steps of different work" if subject == "The ranks of " else "may count different work"
-        said.append(f"{subject}{', '.join(kinds)} {differ}. Use {others} as x-axis to compare them.")
+        if all(known_experiment(run.experiment) for run in runs):
+            said.append(f"The ranks of {', '.join(kinds)} count steps of different work. Use {others} as x-axis.")
+        else:  # another axis may be no better: one program may write all its points at its end
+            said.append(f"The steps of {', '.join(kinds)} may count different work, such as batches of other sizes.")
     if view.x == "bytes":
         said.append(
             "Data exchanged counts vectors sent between ranks in both directions. Hogwild! and reference runs send "

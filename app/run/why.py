@@ -238,8 +238,8 @@ def _fsdp(run: _Recorded) -> str:
         return f"Why all of it: each trainer holds all of the state, so only gradients travel; {held}{cost}."
     what = "gradients and optimizer state" if stage == "sharded" else "parameters, gradients and optimizer state"
     return (
-        f"Why shards: each of {run.count('trainers')} trainers holds a part of {what}, and gathers parameters when it "
-        f"needs them; {held}{cost}."
+        f"Why shards: so that a model may need more memory than one trainer has. Each of {run.count('trainers')} "
+        f"trainers holds a part of {what}, and gathers parameters when it needs them; {held}{cost}."
     )
 
 
@@ -248,8 +248,9 @@ def _tensor_parallel(run: _Recorded) -> str:
     here = f"here {number(sent)} MB per layer and step" if sent is not None else "not recorded here"
     cost = f", and communication and waiting took {moved} of the time" if moved else ""
     return (
-        f"Why inside a layer: each of {run.count('ranks')} ranks holds a part of every layer, and sums or gathers "
-        f"what the parts make four times per layer and step; {here}{cost}."
+        f"Why inside a layer: so that one layer may be larger, and one step shorter, than a rank allows. Each of "
+        f"{run.count('ranks')} ranks holds a part of every layer, and sums or gathers what the parts make four times "
+        f"per layer and step; {here}{cost}."
     )
 
 

@@ -104,7 +104,7 @@ def test_only_axes_that_the_runs_have_are_offered_and_advised(home: Home, store:
     other = foreign(store, {CURVE: 8}, "birds")
     test = opened("compare", {"runs": ids_text([*board, other]), "x": "step"})
     assert test.selectbox(key=f"{AT}x").options == ["Time", "Step", CURVE, NOISE, SINGLE]
-    assert "The steps of birds, pets may count different work. Use time as x-axis to compare them." in said(test)
+    assert "The steps of birds, pets may count different work, such as batches of other sizes." in said(test)
     test = opened("compare", {"runs": ids_text([*board, other]), "x": "passes"})
     assert f"No run has {CURVE} by passes." in said(test), "an x-axis of a link stays, and says who lacks it"
 

@@ -299,9 +299,19 @@ REASONS = [
         "Why all of it:",
         "40 MB per trainer at the peak of a step, and communication and waiting took 25 %",
     ),
-    ("fsdp", {"stage": "full", "trainers": 2}, "Why shards: each of 2", "holds a part of parameters, gradients and"),
-    ("fsdp", {"stage": "sharded", "trainers": 2}, "Why shards: each of 2", "holds a part of gradients and optimizer"),
-    ("tensor_parallel", {"ranks": 4}, "Why inside a layer: each of 4", "1.5 MB per layer and step"),
+    (
+        "fsdp",
+        {"stage": "full", "trainers": 2},
+        "Why shards: so that",
+        "Each of 2 trainers holds a part of parameters, gradients and",
+    ),
+    (
+        "fsdp",
+        {"stage": "sharded", "trainers": 2},
+        "Why shards: so that",
+        "Each of 2 trainers holds a part of gradients and optimizer",
+    ),
+    ("tensor_parallel", {"ranks": 4}, "Why inside a layer: so that", "1.5 MB per layer and step"),
     (
         "dppo",
         experiment("dppo").configure("lag", {"evaluate_every_s": 5}).model_dump(mode="json"),
