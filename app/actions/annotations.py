@@ -41,10 +41,10 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
     ids, owners, named = tuple(run.id for run in runs), _owners(runs), _named(runs)
     if any(not run.starred_by for run in runs):
         stands = current_user.control("star", owners, what=named, help="The gc command keeps starred runs.")
-        _mark("Star", "star", lambda store, who: store.annotations.star(ids, by=who), "starred", stands, "unstar")
+        _mark("Star", "star", partial(_annotate, "star", ids), "starred", stands, "unstar")
     if any(run.starred_by for run in runs):
         stands = current_user.control("unstar", owners, what=named)
-        _mark("Unstar", "unstar", lambda store, who: store.annotations.unstar(ids, by=who), "unstarred", stands, "star")
+        _mark("Unstar", "unstar", partial(_annotate, "unstar", ids), "unstarred", stands, "star")
     with st.popover("Tag", key="mark.tags", **current_user.control("tag", owners, what=named)):
         st.text_input("Tag", key="mark.tag", max_chars=40, placeholder="one word, e.g. thesis")
         with st.container(horizontal=True):
@@ -61,8 +61,7 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
     if over:
         words = "Hides the runs from the tables without deleting anything. Show archived runs to see them."
         stands = current_user.control("archive", _owners(over), what=_named(over), help=words)
-        order = partial(_annotate, "archive", ended)
-        _mark("Archive", "archive", order, "archived", stands, "unarchive")
+        _mark("Archive", "archive", partial(_annotate, "archive", ended), "archived", stands, "unarchive")
     if any(run.archived_by for run in runs):
         stands = current_user.control("unarchive", owners, what=named)
         _mark("Unarchive", "restore", partial(_annotate, "unarchive", ids), "unarchived", stands, "archive")

@@ -82,7 +82,7 @@ class LogAsked(Asked):
 @router.get(
     "/runs",
     summary="List runs, newest first",
-    responses={400: told("Invalid filter or order."), 404: told("Cursor of a sorted list that is gone.")},
+    responses={400: told("Invalid filter or order."), 404: told("The run that before names was deleted.")},
 )
 def runs(asked: Annotated[RunsAsked, Query()]) -> RunList:
     """Return a page of runs that match all conditions; archived runs only on request. Curves are not included."""

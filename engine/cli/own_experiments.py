@@ -69,13 +69,16 @@ class Check:
     """One thing that an experiment should have."""
 
     what: str
-    is_met: bool
+    is_met: bool | None
+    """None where it could not be looked at."""
     found: str
     is_needed: bool = True
-    """Whether it is missing if it is not met; else it is only told."""
+    """Whether it is missing if it is not met; else it only differs."""
 
     @property
     def outcome(self) -> str:
+        if self.is_met is None:
+            return "skipped"
         return "ok" if self.is_met else "MISSING" if self.is_needed else "DIFFERS"
 
 
@@ -180,7 +183,7 @@ class Trial:
         needed = ("epochs", "batch_size", "learning_rate", "dataset")
         if lacking := [name for name in needed if name not in shared]:
             told = f"not compared: {self.found.name} has no setting {' or '.join(lacking)}"
-            yield Check("one rank equals the reference", False, told, is_needed=False)
+            yield Check("one rank equals the reference", None, told)
             return
         values = self.found.configure("quick", {**alone, "seed": 1}).model_dump(mode="json")
         given = {"momentum": 0.0} | {name: values[name] for name in shared if name in values}

@@ -53,7 +53,7 @@ def queue_command(
         print_json({RUNNING: per_person, "queued": total, "runs": [_plain(wait) for wait in waits]})
         return
     if most is not None or per_person is not None:
-        apart = f"; of their own: {', '.join(own[:3])}{' …' if len(own) > 3 else ''}, see `limits`" if own else ""
+        apart = f"; another limit for {', '.join(own[:3])}{' …' if len(own) > 3 else ''} (see `limits`)" if own else ""
         click.echo(f"Running runs per person: {per_person or 'no limit'}{apart}.")
     headings = ("ID", "PRIORITY", "EXPERIMENT", "NAME", "OWNER", "CORES", "GPUS", "TAKES", "STARTS", "WHY")
     click.echo(table(headings, map(_cells, waits), "The queue is empty."))

@@ -1,6 +1,7 @@
 """The hang doctor's watch over a run, in its worker: looks at all ranks, and keeps the verdict and its evidence."""
 
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, EngineError
 from engine.hang.rules import HALTED, TOGETHER, Doing, RunState, edges, judge
 from engine.hang.stacks import StackRequest, place_of
 from engine.store.timestamps import now
@@ -215,8 +216,11 @@ class HangWatch:
             self._looked_at = at
             try:
                 self._look(at)
+            except EngineError:  # the store takes the verdict later
+                raise
             except Exception:  # a fault of the doctor's own must not fail the run
-                log.exception("the hang doctor failed at a look; the run continues")
+                log.exception("the hang doctor failed at a look and takes no further one; the run continues")
+                self._looked_at = math.inf
 
     def stacks_of(self, role: str) -> str:
         """Return the stacks of a rank, or of all ranks for an empty role, as far as they were written."""

@@ -2,13 +2,18 @@
 
 import json
 from collections.abc import Callable
+from math import inf
 
 import pytest
 
 from engine.cli import runner
+from engine.cli.launch import RunWatch
 from engine.home import Home
 from engine.runner.shared_settings import RESTART
 from engine.store import Reader, Store
+from engine.store.runs.details import RunDetails
+from engine.store.timestamps import now
+from engine.trace.health import Health, Verdict
 from tests.cli.conftest import Parallab
 from tests.labs import clusters, small
 
@@ -93,3 +98,27 @@ def test_a_run_on_a_cluster_waits_for_slurm_and_tells_its_job(parallab: Parallab
     told = json.loads(parallab("show", "1", "--json").stdout)
     assert told["job"] == {"job_id": "101", "state": "PENDING", "reason": "Resources", "nodes": "", "cluster": "lab"}
     assert "waits on lab: Resources" in parallab("queue").stdout
+
+
+def test_a_followed_run_says_why_it_waits_and_what_stands_still(
+    home: Home,
+    queued: Callable[..., int],
+    live: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    small.without_a_runner(home)
+    hung = Health(now(), (), Verdict("HUNG", "trainer1", "stuck", "trainer1 makes no progress."))
+    well = Health(now(), (), Verdict("STARTING"))
+    monkeypatch.setattr(RunDetails, "health_now", lambda details, run_id: hung if run_id == live else well)
+    waiting = queued("mine")
+    for run_id in (waiting, live):
+        watch = RunWatch(home, run_id, "ada")
+        watch.tells_wait_at, watch.checked_at = 0.0, inf
+        for _ in range(2):
+            watch._look()
+            watch.token = -1
+    said = capsys.readouterr().err
+    assert said.count(f"Run {waiting} is queued: ") == 1
+    assert f"Run {live} stands still: trainer1 makes no progress. See: python -m engine ranks {live}" in said
+    assert said.count("\ntrainer1 makes no progress. See:") == 1, "once, by the one that follows it"

@@ -63,7 +63,7 @@ def test_runs_from_before_accounts_under_another_spelling_are_told_and_all_accou
     assert sorted(listed) == ["Ada", "ada", "mo"], "also those without a run"
     told("limits", "set", "--running", "2", "--owner", "ada")
     assert told("limits", "set", "--person", "mo", "--running", "1", "--owner", "ada").exit_code == 0
-    assert "Running runs per person: 2; of their own: mo, see `limits`." in told("queue").stdout
+    assert "Running runs per person: 2; another limit for mo (see `limits`)." in told("queue").stdout
 
 
 LIST = "\ufeffGrace Hopper; grace@lab.org\n\nMo\nmia,mia@lab.org\n"

@@ -53,6 +53,21 @@ def look_until(watch: HangWatch, holds: Callable[[], bool]) -> None:
         look(watch)
 
 
+def test_a_fault_of_the_doctor_fails_no_run_and_is_logged_once(
+    tmp_path: Path, asleep: int, monkeypatch: pytest.MonkeyPatch, logged: list[str]
+) -> None:
+    watch, looks = watching(tmp_path, asleep, lambda verdict: None), list[float]()
+
+    def fail(at: float) -> None:
+        looks.append(at)
+        raise IndexError("a fault of the doctor")
+
+    monkeypatch.setattr(watch, "_look", fail)
+    for _ in range(3):
+        look(watch)
+    assert len(looks) == 1 and sum("IndexError: a fault of the doctor" in each for each in logged) == 1
+
+
 def test_a_process_that_is_just_starting_has_not_failed_to_join(tmp_path: Path, asleep: int) -> None:
     watch = watching(tmp_path, asleep, lambda verdict: None, begun=False, start_s=3600.0)
     for _ in range(30):

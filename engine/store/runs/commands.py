@@ -32,10 +32,6 @@ _LAUNCHED = ("experiment", "preset", "name", "owner", "parent_id", "sweep_id", "
 """Fields of a launch with a column of their name."""
 
 
-_SEEN = "UPDATE runs SET version = (SELECT max(version) + 1 FROM runs) WHERE id = ?"
-"""Gives a run a new change token, if it is still there."""
-
-
 class RunCommands:
     """Commands of runs."""
 
@@ -226,8 +222,9 @@ class RunChanges:
         )
         keep_whole(self.db.connection, run_id, whole)
         if launch.cloned_from is not None:
-            self.db.connection.execute("INSERT INTO clones VALUES (?, ?)", [run_id, launch.cloned_from])
-            self.db.connection.execute(_SEEN, [launch.cloned_from])
+            sql = "INSERT INTO clones SELECT ?, id FROM runs WHERE id = ?"  # a link may name a run that is not there
+            if self.db.connection.execute(sql, [run_id, launch.cloned_from]).rowcount:
+                self.db.touch(launch.cloned_from)
         told = ", ".join(
             counted(count, noun)
             for count, noun in ((demand.ranks, "rank"), (demand.cores, "core"), (demand.gpus, "GPU"))
