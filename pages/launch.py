@@ -20,10 +20,11 @@ if form_is_closed("launch"):
     st.stop()
 experiment, preset = experiment_picker.chosen()
 experiment_picker.complaints()
-if is_first_visit and experiment:
-    first_visit()
-if experiment:
-    experiment_picker.ready_sweeps()
+with st.container():
+    if is_first_visit and experiment:
+        first_visit()
+    if experiment:
+        experiment_picker.ready_sweeps()
 
 catalogue, settings, launch = st.columns([6, 11, 8], gap="medium")
 with catalogue:

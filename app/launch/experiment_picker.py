@@ -138,8 +138,9 @@ def keep(found: Experiment, values: dict[str, object]) -> None:
 
 def complaints() -> None:
     """Show a warning for each part of a link that could not be applied."""
-    for sentence in st.session_state.get(_WARNINGS, ()):
-        st.warning(as_text(sentence))
+    with st.container():
+        for sentence in st.session_state.get(_WARNINGS, ()):
+            st.warning(as_text(sentence))
 
 
 def experiment_list(current: Experiment | None) -> None:

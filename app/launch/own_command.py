@@ -109,16 +109,19 @@ def _pasted() -> None:
         help="The folder that the command runs in.",
         persist_state="session",
     )
-    if chosen_folder():
-        _complain(why_no_folder())
-    elif why_no_folder():
+    why = why_no_folder()
+    if why and not chosen_folder():
         st.caption("Give the folder that the command runs in, such as /data/project.")
+    else:
+        _complain(why)
     _interpreter(refusal is None)
 
 
 def _complain(sentence: str) -> None:
-    if sentence:
-        st.markdown(f":red[{as_text(sentence)}]")
+    """Say what is wrong, in a place that is kept while nothing is: the fields below don't move."""
+    with st.container():
+        if sentence:
+            st.markdown(f":red[{as_text(sentence)}]")
 
 
 def why_no_folder() -> str:
@@ -176,8 +179,9 @@ def _interpreter(may: bool) -> None:
         _complain(error.problems[0].sentence)
         return
     own = read()
-    if own and not st.session_state.get(TARGET) and (missing := missing_packages(own.command)):
-        st.warning(as_text(missing))
+    with st.container():
+        if own and not st.session_state.get(TARGET) and (missing := missing_packages(own.command)):
+            st.warning(as_text(missing))
 
 
 def why_no_interpreter() -> str:

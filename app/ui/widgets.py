@@ -88,7 +88,9 @@ def title_of(run: Run | RunRow | QueuedRun) -> str:
 
 def runner_banner(reader: Reader) -> None:
     """Show a warning if no runner is alive, with a button that starts one if it was stopped."""
-    if trouble := runner_trouble(reader):
+    with st.container():  # keeps its place: what stands below is not made anew, with what is being typed, as it goes
+        if not (trouble := runner_trouble(reader)):
+            return
         is_stopped = reader.runner.current() is None and not is_running(reader.db.home)
         st.warning(f"{trouble} {_how_to_start()}" if is_stopped else trouble)
         if is_stopped and not is_separate():

@@ -58,6 +58,20 @@ def all_words(test: AppTest) -> str:
     return unescape(f"{said(test)} {html(test)} {badges}".replace("\\", ""))
 
 
+def places(test: AppTest) -> dict[str, tuple[int, ...]]:
+    """Return where each control stands: the positions that lead to it. Where these change, a browser makes it anew."""
+    found = {}
+
+    def look(node: Any, path: tuple[int, ...]) -> None:
+        if key := getattr(node, "key", None):
+            found[key] = path
+        for position, child in getattr(node, "children", {}).items():
+            look(child, (*path, position))
+
+    look(test._tree, ())
+    return found
+
+
 def popovers(test: AppTest) -> list[str]:
     """Return the labels of all popovers on the page."""
     return [each.proto.popover.label.replace("\\", "") for each in test.get("popover")]

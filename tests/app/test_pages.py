@@ -10,6 +10,7 @@ import pytest
 from streamlit.runtime.context import ContextProxy
 from streamlit.testing.v1 import AppTest
 
+from app.launch import pasted_command
 from app.run import live_update, sections
 from app.ui import components, current_user
 from app.ui.html import TERMS, term, term_within
@@ -25,7 +26,7 @@ from engine.rl.kinds import PICTURE
 from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import ENDED, Run, Status
 from engine.system.processes import me
-from tests.app.reading import give_name, html, opened, said
+from tests.app.reading import give_name, html, opened, places, said
 from tests.browser.places import EMPTY
 from tests.labs import basic, small, sweeps
 from tests.waiting import PATIENCE_S
@@ -62,6 +63,25 @@ def test_every_page_opens_on_a_full_lab_and_says_when_its_store_is_too_new(
     test = opened(page, {"run": str(lab["finished"])} if page == "run" else {})
     assert not test.exception
     assert "newer" in said(test)
+
+
+def test_no_control_moves_when_the_runner_starts_or_a_command_is_wrong(
+    home: Home, lab: dict[Status, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"run": {"run": str(lab["queued"])}, "launch": {"command": ""}}
+    troubled = {page: opened(page, asked.get(page)) for page in PAGES}
+    warned = {page for page, test in troubled.items() if any("No runner" in each.value for each in test.warning)}
+    assert {"launch", "runs", "home"} < warned
+    monkeypatch.setattr("app.ui.widgets.runner_trouble", lambda reader: "")
+    for page in sorted(warned):
+        then, now = places(troubled[page]), places(opened(page, asked.get(page)))
+        assert now and now.items() <= then.items(), page
+    test = opened("launch", asked["launch"])
+    before = places(test)
+    for key, value in ((pasted_command.FOLDER, "/gone"), (pasted_command.TEXT, "python 'train.py")):
+        test.session_state[key] = value
+        test.run()
+        assert before.items() <= places(test).items(), value
 
 
 def test_a_run_is_shown_in_every_status(home: Home, lab: dict[Status, int]) -> None:
