@@ -53,6 +53,14 @@ def die(rank: Rank, collective: Collective, role: str) -> None:
             circle.average(torch.ones(collective.size), f"round {turn}")
 
 
+def leave(rank: Rank, collective: Collective, role: str) -> None:
+    """Average twice; one rank only once."""
+    with collective.join(rank) as circle:
+        rank.ready()
+        for turn in range(1 if rank.role == role else 2):
+            circle.average(torch.ones(collective.size), f"round {turn}")
+
+
 def stop(rank: Rank, collectives: list[Collective], role: str, amid: bool) -> None:
     """Average over each carrier at once; one rank is stopped before it comes to any, or when it has come to the first
     and sent nothing there.

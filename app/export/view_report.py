@@ -196,7 +196,7 @@ def view_downloads(
         key=key,
         report=lambda: view_report(seen, by),
         has_charts=noted.has_charts,
-        tables={**noted.tables, **({RUNS: lambda: rows_of(runs, about)} if runs else {})},
+        tables={**({RUNS: lambda: rows_of(runs, about)} if runs else {}), **noted.tables},
         runs=ended,
     )
 

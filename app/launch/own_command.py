@@ -342,7 +342,7 @@ def _reach(target: str) -> str:
     if target or is_separate():  # the node, or the runner's service, decides
         return "Environment on the run's page says what the command could reach of the lab."
     level, why = machine_confinement()
-    sandbox = "In a sandbox" if level == "sandbox" else f"Without a sandbox ({why})"
+    sandbox = "The command runs in a sandbox" if level == "sandbox" else f"The command runs without a sandbox ({why})"
     return f"{sandbox}: {CONFINEMENT_WORDS[level]}."
 
 

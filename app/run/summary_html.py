@@ -62,7 +62,9 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
     if run.status == "starting":
         return "The worker is starting the ranks and loading the data."
     if run.status == "running" and run.command and not run.progress_total:
-        return f"{_without_progress(run, entry, reader)}, {time_left(entry, reader)}."
+        own, estimate = time_left(entry), time_left(entry, reader)
+        left = own if own == estimate else f"by similar runs {estimate}"
+        return f"{_without_progress(run, entry, reader)}, {left}."
     if run.status == "running":
         done = (
             f"{run.progress_done:,} of {run.progress_total:,} {run.progress_unit}"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.formatting import duration
+from app.core.formatting import duration, size
 from app.run.live_series import goals
 from app.ui.html import number
 from engine.analysis.result import not_learned, ranked
@@ -231,7 +231,11 @@ def _reference(run: _Recorded) -> str:
 
 def _fsdp(run: _Recorded) -> str:
     state, moved = run.mean("perf/memory_state"), run.share("trainer", "communicate", "wait")
-    held = f"here {number(state)} MB per trainer at the peak of a step" if state is not None else "not recorded here"
+    held = (
+        f"here {size(round(state * 1e6))} per trainer at the peak of a step"
+        if state is not None
+        else "not recorded here"
+    )
     cost = f", and communication and waiting took {moved} of the time" if moved else ""
     stage = run.settings.get("stage")
     if stage == "ddp":
@@ -245,7 +249,7 @@ def _fsdp(run: _Recorded) -> str:
 
 def _tensor_parallel(run: _Recorded) -> str:
     sent, moved = run.mean("perf/layer_exchanged"), run.share("rank", "communicate", "wait")
-    here = f"here {number(sent)} MB per layer and step" if sent is not None else "not recorded here"
+    here = f"here {size(round(sent * 1e6))} per layer and step" if sent is not None else "not recorded here"
     cost = f", and communication and waiting took {moved} of the time" if moved else ""
     return (
         f"Why inside a layer: so that one layer may be larger, and one step shorter, than a rank allows. Each of "

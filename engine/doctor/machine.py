@@ -184,7 +184,7 @@ def confinement() -> Finding:
     """Check what the commands of the lab's own scripts can reach."""
     level, why = machine_confinement()
     if level == "sandbox":
-        return Finding("commands", "ok", f"From the lab's own scripts {CONFINEMENT_WORDS[level]}.")
+        return Finding("commands", "ok", f"The lab's own scripts run in a sandbox: {CONFINEMENT_WORDS[level]}.")
     cure = (
         "Allow user and mount namespaces for the runner's user (Debian: kernel.unprivileged_userns_clone=1; Ubuntu "
         "24.04: kernel.apparmor_restrict_unprivileged_userns=0; in a systemd unit RestrictNamespaces=user net mnt), or "

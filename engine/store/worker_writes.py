@@ -18,11 +18,11 @@ from engine.store.curves.ingest import take_over
 from engine.store.notices.outbox import NoticeWriter
 from engine.store.records import RESUMES, ProcessIdentity, RankBatch, RankRow, Run
 from engine.store.runs.commands import RunChanges
-from engine.store.runs.details import TraceQueries
+from engine.store.runs.details import RunDetails, TraceQueries
 from engine.store.runs.reader import RunReader
 from engine.store.schema.minmax_buckets import keep_corners
 from engine.store.timestamps import now
-from engine.trace.health import Health
+from engine.trace.health import BAD, Health
 from engine.trace.layout import TraceWindow
 
 
@@ -196,8 +196,12 @@ class WorkerCommands:
             self._notices.tell_standstill(run_id)
 
     def write_health(self, run_id: int, health: Health) -> None:
-        """Store what each rank of a run is doing, in place of what it did before."""
+        """Store what each rank of a run is doing, in place of what it did before; an event where a standstill ended."""
         with self.db.change() as connection:
+            before = RunDetails(self.db).health(run_id)
+            if before and before.verdict.state in BAD and health.verdict.state not in BAD:
+                ended = f"{before.verdict.rank or 'Every rank'} goes on."
+                self._changes.note_event(run_id, "continues", "worker", ended[0].upper() + ended[1:])
             connection.execute(
                 "INSERT OR REPLACE INTO run_health (run_id, at, health) VALUES (?, ?, ?)",
                 [run_id, health.at, json.dumps(health.plain(), ensure_ascii=False)],

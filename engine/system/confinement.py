@@ -24,7 +24,7 @@ from engine.system.network_isolation import libc_call, tried, why_not_here
 ConfinementLevel = Literal["sandbox", "environment"]
 CONFINEMENT_LEVELS: tuple[ConfinementLevel, ...] = get_args(ConfinementLevel)
 CONFINEMENT_WORDS: dict[ConfinementLevel, str] = {
-    "sandbox": "the lab's home is hidden, but for this run's folder and the data sets",
+    "sandbox": "the lab's database, secrets and other runs are hidden from it",
     "environment": "no secrets in the environment, but the lab's home can be read and changed",
 }
 CONFINEMENT = "PARALLAB_CONFINEMENT"

@@ -69,7 +69,7 @@ def test_a_pasted_command_becomes_a_form_and_a_run(project: Path, home: Home, mo
     test = paste("$ OMP_NUM_THREADS=1 python train.py \\\n  --lr 0.1 --epochs 5", project)
     words = all_words(test)
     assert "7 settings, read from the script's source" in words
-    assert "In a sandbox: the lab's home is hidden" in words
+    assert "The command runs in a sandbox: the lab's database, secrets and other runs are hidden" in words
     assert "Python 3.12.3, torch 2.5.1" in words
     assert test.number_input(key="form.train.py.lr").value == 0.1
     test.number_input(key="form.train.py.lr").set_value(0.2)
@@ -175,9 +175,9 @@ def test_a_form_is_read_again_when_its_script_is_there_and_when_it_changes(proje
 def test_on_a_cluster_the_form_does_not_say_what_this_machine_hides(project: Path, home: Home) -> None:
     clusters.write(home)
     test = paste("python train.py --lr 0.1", project)
-    assert "In a sandbox" in all_words(test)
+    assert "in a sandbox" in all_words(test)
     words = all_words(test.button_group(key="launch.target").set_value("lab").run())
-    assert "In a sandbox" not in words and f"In {project}, as a node of lab sees it" in words
+    assert "in a sandbox" not in words and f"In {project}, as a node of lab sees it" in words
     assert "Environment on the run's page says what the command could reach" in words
 
 

@@ -1,5 +1,6 @@
 """Stored traces: what a worker writes is read back, what was asked for reaches it once, and what each rank does now."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,10 +105,15 @@ def test_what_the_ranks_do_is_replaced_and_says_how_a_run_ended(home: Home) -> N
         assert store.read.details.health_now(run_id).verdict == Verdict("STARTING")
         store.worker.write_health(run_id, first)
         assert store.read.details.health(run_id) == store.read.details.health_now(run_id) == first
-        store.worker.write_health(run_id, Health(first.at, (), Verdict("RUNNING")))
-        assert store.read.details.health(run_id) == Health(first.at, (), Verdict("RUNNING"))
+        well = replace(first, verdict=Verdict("RUNNING"))
+        for _ in range(2):
+            store.worker.write_health(run_id, well)
+        assert store.read.details.health(run_id) == well
+        said = [each.detail for each in store.read.details.events(run_id) if each.kind == "continues"]
+        assert said == ["Trainer1 goes on."]
         store.claims.end(run_id, "failed", "It failed.")
         now = store.read.details.health_now(run_id)
         assert (now.verdict.state, now.verdict.sentence) == ("ENDED", f"Run {run_id} failed. It failed.")
+        assert now.ranks == (replace(rank, state="ended"),)
     with Reader.open(home) as reader, pytest.raises(NoSuchRun):
         reader.details.health_now(999)

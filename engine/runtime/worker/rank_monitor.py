@@ -24,7 +24,7 @@ from engine.store.timestamps import now
 from engine.system.out_of_memory import kernel_kills, kill_cause, memory_cause
 from engine.system.processes import describe_exit
 from engine.system.run_files import tail
-from engine.trace.health import Verdict
+from engine.trace.health import Verdict, listed
 
 OUTSTAY_S = 3.0
 """Seconds that an expendable rank may continue after all others are done."""
@@ -272,6 +272,13 @@ class RankMonitor:
         failed = [member for member in self.members if member.failure]
         first = min(failed, key=lambda member: (member.echo, member.failed_at))
         assert first.failure is not None
+        ended = [member.role for member in self.members if member.done_at]
+        if first.echo and ended:  # nobody failed: one ended while this one still counted on it
+            raise RankFailed(
+                first.role,
+                f"{first.failure} {listed(ended)} had ended by then: do all ranks take part equally often?",
+                first.failure.traceback,
+            )
         raise first.failure
 
     def take_last_words(self) -> None:

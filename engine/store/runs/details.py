@@ -75,7 +75,8 @@ class RunDetails:
         run, health = RunReader(self.db).one(run_id), self.health(run_id) or Health("", (), Verdict("STARTING"))
         if run.status not in ENDED:
             return health
-        return replace(health, verdict=Verdict("ENDED", sentence=f"Run {run_id} {run.status}. {run.cause}".strip()))
+        verdict = Verdict("ENDED", sentence=f"Run {run_id} {run.status}. {run.cause}".strip())
+        return replace(health, ranks=tuple(replace(rank, state="ended") for rank in health.ranks), verdict=verdict)
 
     def events(self, run_id: int) -> list[Event]:
         """Return the events of a run, oldest first."""

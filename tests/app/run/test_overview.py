@@ -297,7 +297,7 @@ REASONS = [
         "fsdp",
         {"stage": "ddp"},
         "Why all of it:",
-        "40 MB per trainer at the peak of a step, and communication and waiting took 25 %",
+        "40.0 MB per trainer at the peak of a step, and communication and waiting took 25 %",
     ),
     (
         "fsdp",

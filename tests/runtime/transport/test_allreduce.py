@@ -107,6 +107,11 @@ def test_a_dead_rank_is_named_not_those_who_lost_it(team: Ranks, transport: Tran
         team.run(functions.die, collective_of(transport), role)
 
 
+def test_a_rank_that_ended_too_early_is_named_by_those_who_counted_on_it(team: Ranks) -> None:
+    with pytest.raises(RankFailed, match="trainer2 had ended by then: do all ranks take part equally often"):
+        team.run(functions.leave, collective_of("gloo"), "trainer2")
+
+
 @pytest.mark.parametrize(
     ("role", "amid", "transports"),
     [
