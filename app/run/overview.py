@@ -16,13 +16,13 @@ from app.links import addresses
 from app.links.compare import CompareView, query_of
 from app.links.launch import clone_query, launch_query
 from app.run import live_update
+from app.run.lineage import lineage
 from app.run.own_command import about_command, not_recorded
 from app.run.recognised import recognised, revision
 from app.ui import components, current_user
-from app.ui.html import as_text, fact_row, link, run_link, slot
+from app.ui.html import as_text, link, slot
 from app.ui.widgets import PAGES
 from engine.analysis.run_values import lower_title
-from engine.config_values import value_in_words
 from engine.errors import ConfigError, counted
 from engine.experiment import Experiment
 from engine.home import Home
@@ -31,78 +31,10 @@ from engine.launch_options import PRIORITIES
 from engine.metrics import metric
 from engine.registry import definition, experiment, known_experiment
 from engine.store import Reader
-from engine.store.records import RESUMES, RETRIES, Run, RunRow
+from engine.store.records import Run, RunRow
 from engine.system.checkpoint_state import last_checkpoint
 
-# ---- The lineage of a run (which run it resumes or retries, and which runs resume or retry it), and the buttons ----
-# for both.
-
-MOST_CLONES, MOST_CHANGES = 6, 2
-"""Clones that are listed, and differences of each that are named."""
-LONG_CHAIN = 2
-"""Chains of at most two runs need no list: they are shown by the links to each other."""
-
-
-def lineage(run: Run, reader: Reader) -> None:
-    """Link the run to its parent and to the runs that resume or retry it; show nothing if there are none.
-
-    A longer chain is listed instead, from its first run to its last.
-    """
-    before = _before(run, reader)
-    names = {run.parent_id: before} if before and run.parent_id else {}
-    names |= {each: f"resumed as run {each}" for each in reader.runs.resumed_as(run.id)}
-    names |= {each: f"retried as run {each}" for each in reader.runs.retried_as(run.id)}
-    chain = reader.runs.chain(run.id)
-    if len(chain) > LONG_CHAIN:
-        said = [
-            f"run {each} (this one)"
-            if each == run.id
-            else run_link(f"{names.get(each, f'run {each}')} ({status})", each)
-            for each, status in chain
-        ]
-    else:
-        said = [run_link(words, each) for each, words in names.items()]
-    if before and not run.parent_id:
-        said.insert(0, f"{before}, which was deleted")
-    said += _of_clones(run, reader)
-    if said:
-        st.html(fact_row(said))
-
-
-def _of_clones(run: Run, reader: Reader) -> list[str]:
-    """Return the run whose settings this one began with, and those that began with its, each with what differs."""
-    origin, found = reader.runs.cloned_from(run.id), list[str]()
-    names = {origin: "clone of"} if origin else {}
-    names |= dict.fromkeys(reader.runs.cloned_as(run.id), "cloned as")
-    others = {row.id: row for row in reader.runs.some([*names][:MOST_CLONES])}
-    for other, how in [*names.items()][:MOST_CLONES]:
-        if (row := others.get(other)) is None:
-            found.append(f"{how} run {other}, which was deleted")
-        else:
-            before, after = (row.config, run.config) if other == origin else (run.config, row.config)
-            found.append(run_link(f"{how} run {other}{_changed(before, after)}", other))
-    more = len(names) - len(found)
-    return [*found, *([f"and {counted(more, 'more clone')}"] if more else [])]
-
-
-def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return in which settings a clone differs, in brackets."""
-    apart = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    words = [
-        f"{lower_title(name)} {value_in_words(before.get(name))} → {value_in_words(after.get(name))}" for name in apart
-    ]
-    more = [f"{len(words) - MOST_CHANGES} more"] if len(words) > MOST_CHANGES else []
-    return f" ({', '.join(words[:MOST_CHANGES] + more)})" if words else " (the same settings)"
-
-
-def _before(run: Run, reader: Reader) -> str:
-    """Return what the run resumes or retries, in words; its events record that even if the parent was deleted."""
-    events = {event.kind: event.detail for event in reader.details.events(run.id)}
-    if RESUMES in events:
-        return f"resumes {events[RESUMES]}"
-    if RETRIES in events:
-        return f"retries {events[RETRIES]}"
-    return f"resumes run {run.parent_id}" if run.parent_id else ""
+# ---- The buttons that resume or retry a run ------------------------------------------------------------------------
 
 
 def resume_button(run: Run) -> None:

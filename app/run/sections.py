@@ -11,8 +11,9 @@ import streamlit as st
 from app.links.compare import names_text, read_names
 from app.run import live_update, log_tail, summary_html
 from app.run.histograms import histograms
+from app.run.lineage import lineage
 from app.run.memory_section import memory
-from app.run.overview import lineage, overview
+from app.run.overview import overview
 from app.run.own_command import about_command
 from app.run.pipeline_section import pipeline
 from app.ui import components, current_user

@@ -50,7 +50,7 @@ _SLOT, _AS_CELL, _CELL_LINK, _BLOCK, _CODE = map(_piece, ("slot", "as_cell", "ce
 _NOWRAP, _TITLED, _STRONG, _SMALL, _QUIET = map(_piece, ("nowrap", "titled", "strong", "small", "quiet"))
 _PARAGRAPH, _LABELLED, _CAPTION = map(_piece, ("paragraph", "labelled", "caption"))
 _FACT_ROW, _ENTRY, _FACTS, _TABLE = map(_piece, ("fact_row", "entry", "facts", "table"))
-_TILE, _TILE_ROW, _WIDE, _BAR = map(_piece, ("tile", "tile_row", "wide", "bar"))
+_TILE, _TILE_ROW, _WIDE, _BAR, _BRANCH = map(_piece, ("tile", "tile_row", "wide", "bar", "branch"))
 _BREADCRUMB, _STRIP, _TERM = map(_piece, ("breadcrumb", "strip", "term"))
 
 
@@ -221,6 +221,13 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str
     """Return a table that scrolls sideways on a narrow screen, with columns of one width where they fit if `even`."""
     body = "".join("<tr>" + "".join(f"<td>{as_html(cell)}</td>" for cell in cells) + "</tr>" for cells in rows)
     return _TABLE(headers, Markup(body), caption, even)
+
+
+def branch(left: str, up: bool, down: bool, status: str, words: str) -> Markup:
+    """Return a table cell that draws a row of a tree (`lineage._drawn`): the lines left of a dot in the colour of a
+    status, the dot with its lines up and down, and words beside it.
+    """
+    return _BRANCH(left, up, down, status, words)
 
 
 def wide(cell: str, *, breaks: bool = False) -> Markup:

@@ -88,7 +88,7 @@ def title_of(run: Run | RunRow | QueuedRun) -> str:
 
 def runner_banner(reader: Reader) -> None:
     """Show a warning if no runner is alive, with a button that starts one if it was stopped."""
-    with st.container():  # keeps its place: what stands below is not made anew, with what is being typed, as it goes
+    with st.container():  # keeps its place: as it goes, nothing below is rebuilt, with what is being typed there
         if not (trouble := runner_trouble(reader)):
             return
         is_stopped = reader.runner.current() is None and not is_running(reader.db.home)

@@ -257,9 +257,9 @@ class Run:
     resumes: bool = True
     """Whether it continues from its parent's checkpoint; otherwise it repeats its parent from the start."""
     begun_uptime_s: float | None = None
+    """The machine's uptime (s) when its worker took it."""
     data_folder: str | None = None
     """Data set folder from the environment of the launching process; None for the runner's."""
-    """The machine's uptime (s) when its worker took it."""
     starred_by: str | None = None
     pinned_by: str | None = None
     archived_by: str | None = None

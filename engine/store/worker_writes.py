@@ -200,7 +200,7 @@ class WorkerCommands:
         with self.db.change() as connection:
             before = RunDetails(self.db).health(run_id)
             if before and before.verdict.state in BAD and health.verdict.state not in BAD:
-                ended = f"{before.verdict.rank or 'Every rank'} goes on."
+                ended = f"{before.verdict.rank or 'Every rank'} continues."
                 self._changes.note_event(run_id, "continues", "worker", ended[0].upper() + ended[1:])
             connection.execute(
                 "INSERT OR REPLACE INTO run_health (run_id, at, health) VALUES (?, ?, ?)",

@@ -52,7 +52,7 @@ def test_a_first_visit_launches_hogwild_watches_it_and_finds_it_again_after_a_re
     expect(page.get_by_role("heading", name="Run 1: Hogwild!")).to_be_visible()
 
 
-def test_a_run_is_cloned_and_its_clone_cancelled_in_the_table(lab: Lab, page: Page) -> None:
+def test_a_run_is_cloned_its_clone_cancelled_in_the_table_and_retried_as_their_tree_shows(lab: Lab, page: Page) -> None:
     page.goto(f"{lab.address}/run?run={lab.small.stale}")
     page.get_by_role("button", name="Clone").click()
     expect(page).to_have_url(re.compile("experiment=async_sgd"))
@@ -74,6 +74,15 @@ def test_a_run_is_cloned_and_its_clone_cancelled_in_the_table(lab: Lab, page: Pa
         expect(page.get_by_role("row", name=f"{run}: ", exact=False)).to_contain_text("stopping")
         store.claims.end(run, "cancelled", "Cancelled by Ada.")
     expect(page.get_by_role("row", name=f"{run}: ", exact=False)).to_contain_text("Cancelled by Ada.")
+    page.goto(f"{lab.address}/run?run={run}")
+    page.get_by_role("button", name="Retry").click()
+    page.wait_for_url(f"**/run?run={run + 1}")
+    page.get_by_text("Tree of 3 runs").click()
+    tree = page.get_by_role("table", name="Tree of runs")
+    expect(tree.get_by_role("row")).to_have_count(4)
+    expect(tree).to_contain_text(f"run {run} cancelled")
+    expect(tree).to_contain_text("→ 1000")
+    expect(tree.locator("i.pl-dot.pl-cancelled")).to_have_count(1)
 
 
 def test_an_agents_run_is_watched_with_its_queue_and_a_drawn_episode_and_cancelled(lab: Lab, page: Page) -> None:

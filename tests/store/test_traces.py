@@ -110,7 +110,7 @@ def test_what_the_ranks_do_is_replaced_and_says_how_a_run_ended(home: Home) -> N
             store.worker.write_health(run_id, well)
         assert store.read.details.health(run_id) == well
         said = [each.detail for each in store.read.details.events(run_id) if each.kind == "continues"]
-        assert said == ["Trainer1 goes on."]
+        assert said == ["Trainer1 continues."]
         store.claims.end(run_id, "failed", "It failed.")
         now = store.read.details.health_now(run_id)
         assert (now.verdict.state, now.verdict.sentence) == ("ENDED", f"Run {run_id} failed. It failed.")

@@ -6,7 +6,8 @@ reads `config_groups.py`.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, Unpack
 
 from engine.access.quotas import disturbed_above
 from engine.filter import Filter, SortOrder
@@ -38,11 +39,36 @@ before(id) AS (SELECT :run UNION SELECT runs.parent_id FROM runs JOIN before ON 
 after(id) AS (SELECT :run UNION SELECT runs.id FROM runs JOIN after ON runs.parent_id = after.id)
 SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id FROM after) ORDER BY id
 """
+_FAMILY = """
+WITH RECURSIVE
+before(id) AS (SELECT ?1 UNION SELECT runs.parent_id FROM runs JOIN before ON runs.id = before.id
+    WHERE runs.parent_id IS NOT NULL UNION SELECT clones.origin FROM clones JOIN before ON clones.run_id = before.id),
+after(id) AS (SELECT id FROM before UNION SELECT runs.id FROM runs JOIN after ON runs.parent_id = after.id
+    UNION SELECT clones.run_id FROM clones JOIN after ON clones.origin = after.id)
+SELECT after.id, coalesce(parent_id, origin) AS parent,
+    CASE WHEN parent_id IS NULL THEN iif(origin IS NULL, '', 'clone of')
+        WHEN resumes THEN 'resumes' ELSE 'retries' END AS how,
+    coalesce(text, '') AS note
+FROM after LEFT JOIN runs ON runs.id = after.id LEFT JOIN clones ON clones.run_id = after.id
+    LEFT JOIN notes ON notes.run_id = after.id ORDER BY after.id LIMIT ?2
+"""
 _LAST_STEPS = """
 SELECT rank, max(last_step) FROM (SELECT rank, last_step FROM ranks WHERE run_id = ?1
     UNION ALL SELECT rank, last_step FROM metrics WHERE run_id = ?1 AND rank IS NOT NULL) GROUP BY rank
 """
 """A resumed run has steps of its parent in its curves, and its ranks may have none of their own yet."""
+
+
+@dataclass(frozen=True)
+class Kin:
+    """A run of a family: of those that follow from each other by resuming, retrying or cloning."""
+
+    id: int
+    """It may have been deleted, if others are its clones."""
+    parent: int | None
+    """The run that it came of."""
+    how: Literal["", "resumes", "retries", "clone of"]
+    note: str
 
 
 class RunConditions(TypedDict, total=False):
@@ -210,6 +236,10 @@ class RunReader:
         """Return the run with its ancestors and descendants, oldest first, each with its status."""
         with self.db.as_store_errors():
             return [(row["id"], row["status"]) for row in self.db.connection.execute(_CHAIN, {"run": run_id})]
+
+    def family(self, run_id: int, limit: int) -> list[Kin]:
+        """Return the run with all that it came of and all that came of those, oldest first."""
+        return self.db.records(Kin, _FAMILY, [run_id, limit])
 
     def config(self, run_id: int) -> dict[str, Any] | None:
         """Return a config that exceeds the run's row, of any length; None for any other."""

@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.links.launch import clone_query
+from app.run.lineage import _drawn, offspring, tree
 from app.run.overview import steps
 from engine.errors import ConfigError
 from engine.home import Home
@@ -15,7 +16,7 @@ from engine.launch import launch, retry
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.store import Launch, Reader, Store
-from engine.store.records import Status
+from engine.store.records import Demand, Status
 from engine.system.machine import demand, machine
 from engine.system.processes import me
 from tests.app.reading import give_name, html, opened
@@ -197,8 +198,9 @@ def test_each_run_of_a_chain_is_listed_once_with_how_it_follows(home: Home) -> N
     with Store.open(home) as store:
         store.runs.cancel(second, by="Bea")
     third = retry(home, second, owner="Bea")
-    shown = [words for words, address in links(opened("run", {"run": str(second)})).items() if "run?run=" in address]
-    assert shown == [f"retries run {first} from the start (cancelled)", f"retried as run {third} (queued)"]
+    test = opened("run", {"run": str(second)})
+    shown = [words for words, address in links(test).items() if "run?run=" in address]
+    assert shown == [f"retries run {first} from the start", f"retried as run {third}"]
 
 
 def test_a_clone_keeps_its_origin_and_both_pages_name_what_differs(
@@ -226,4 +228,38 @@ def test_a_clone_keeps_its_origin_and_both_pages_name_what_differs(
     with Store.open(home) as store:
         store.runs.cancel(first, by="ada")
         store.db.connection.execute("DELETE FROM runs WHERE id = ?", [first])
-    assert f"clone of run {first}, which was deleted" in html(opened("run", {"run": str(second)}))
+    test = opened("run", {"run": str(second), "tree": "true"})
+    assert f"clone of run {first}, which was deleted" in html(test)
+    assert f"run {first}, deleted" in html(test) and "cloned as: 2 runs" in html(test)
+
+
+def test_the_tree_of_a_run_draws_who_came_of_whom_and_says_what_changed_and_what_was_noted(
+    home: Home, store: Store
+) -> None:
+    def add(lr: float = 0.1, **origin: int) -> int:
+        return store.runs.add(Launch("hogwild", {"lr": lr}, "Ada", demand=Demand(1, 0, 1, 1), **origin))
+
+    first = add()
+    resumed, clone = add(parent_id=first), add(0.2, cloned_from=first)
+    further = add(0.3, cloned_from=clone)
+    deep = add(0.3, cloned_from=further)
+    store.annotations.set_note(clone, "Twice as <b>large</b>.", by="Ada")
+    family = store.read.runs.family(deep, 9)
+    rows = {row.id: row for row in store.read.runs.some([kin.id for kin in family])}
+    drawn = [(node[0].id, *marks) for node, *marks in _drawn(offspring(family, rows))]
+    assert drawn == [
+        (first, "", False, True),
+        (resumed, "t", False, False),
+        (clone, "e", False, True),
+        (further, " ", True, True),
+        (deep, " ", True, False),
+    ]
+    said = tree(further, family, rows)
+    cells = [[re.sub("<[^>]*>", "", cell) for cell in row.split("<td>")[1:]] for row in said.split("<tr>")[2:]]
+    assert [(run, change, note) for run, change, _, note in cells] == [
+        (f"run {first} queued", "", ""),
+        (f"run {resumed} queued", "resumed: the same settings", ""),
+        (f"run {clone} queued", "cloned: lr 0.1 → 0.2", "Twice as &lt;b&gt;large&lt;/b&gt;."),
+        (f"run {further}, this one queued", "cloned: lr 0.2 → 0.3", ""),
+        (f"run {deep} queued", "cloned: the same settings", ""),
+    ]

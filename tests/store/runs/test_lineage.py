@@ -12,6 +12,7 @@ from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
 from engine.store.curve_records import Series
 from engine.store.records import RESUMED, RESUMES
+from engine.store.runs.reader import Kin
 from engine.system.checkpoint_state import last_checkpoint, position_of, take_checkpoint
 from tests.checkpoints import lay
 
@@ -247,6 +248,18 @@ def test_a_retry_by_a_person_names_its_parent_and_no_checkpoint(
     assert reader.details.events(second)[-1].detail == f"run {first} from the start"
     assert reader.runs.chain(second) == [(first, "failed"), (second, "queued")]
     assert reader.runs.chain(first) == [(first, "failed"), (second, "queued"), (third, "queued")]
+    store.annotations.set_note(second, "Why again?", by="ada")
+    fourth, fifth = add(cloned_from=second), add(cloned_from=first)
+    family = [
+        Kin(first, None, "", ""),
+        Kin(second, first, "retries", "Why again?"),
+        Kin(third, first, "resumes", ""),
+        Kin(fourth, second, "clone of", ""),
+        Kin(fifth, first, "clone of", ""),
+    ]
+    assert reader.runs.family(fourth, 10) == reader.runs.family(first, 10) == family
+    assert reader.runs.family(first, 2) == family[:2]
+    assert reader.runs.family(add(), 10) == [Kin(fifth + 1, None, "", "")]
 
 
 @pytest.mark.parametrize(
