@@ -21,6 +21,7 @@ from app.api.lab_shapes import (
 from app.api.run_shapes import DIGITS, MOST_ID, Asked, Id, left_out
 from engine.errors import UnknownName
 from engine.experiment import Experiment
+from engine.filter.syntax import LONGEST
 from engine.home import Home
 from engine.metrics import METRICS, metric
 from engine.registry import experiment, experiments, own_experiments
@@ -32,10 +33,16 @@ router = APIRouter()
 class SweepsAsked(Asked):
     """Query parameters of the sweep list."""
 
+    sort: str = Field(
+        "",
+        max_length=LONGEST,
+        description="Order, by any field of the filter language, such as -test/accuracy.best; each sweep has the place "
+        "of its first run in that order. Default: newest first.",
+    )
     before: Id | None = Field(
         None,
         json_schema_extra=left_out,
-        description="Cursor: only sweeps older than this one; pass `next` of the previous page.",
+        description="Cursor: only sweeps that come after this one in the order; pass `next` of the previous page.",
     )
     limit: int = Field(50, ge=1, le=200, description="Page size.")
 
@@ -71,11 +78,16 @@ def metric_names() -> MetricList:
     return MetricList(metrics=[MetricTold.model_validate(metric(name)) for name in names])
 
 
-@router.get("/sweeps", summary="List sweeps, newest first")
+@router.get(
+    "/sweeps",
+    summary="List sweeps, newest first",
+    responses={400: described("Invalid order."), 404: described("The sweep that before names was deleted.")},
+)
 def sweeps(asked: Annotated[SweepsAsked, Query()]) -> SweepList:
     """Return a page of sweeps, each with the number of its runs per status."""
     with Reader.open(Home.find()) as reader:
-        found = reader.sweeps.recent(before=asked.before, limit=asked.limit + 1)
+        order = reader.fields.order(asked.sort) if asked.sort.strip() else None
+        found = reader.sweeps.recent(order=order, before=asked.before, limit=asked.limit + 1)
     shown = [_sweep(each) for each in found[: asked.limit]]
     return SweepList(sweeps=shown, next=shown[-1].id if len(found) > asked.limit else None)
 

@@ -169,9 +169,9 @@ class Parallab:
         """
         return self._get(f"/runs/{int(run_id)}/logs", {"source": source, "offset": offset})
 
-    def sweeps(self) -> Iterator[dict[str, Any]]:
-        """Yield the lab's sweeps, newest first."""
-        return self._pages("/sweeps", "sweeps", {})
+    def sweeps(self, *, sort: str = "") -> Iterator[dict[str, Any]]:
+        """Yield the lab's sweeps, newest first, or by `sort`, in which each has the place of its first run."""
+        return self._pages("/sweeps", "sweeps", {"sort": sort or None})
 
     def sweep(self, sweep_id: int) -> dict[str, Any]:
         """Return one sweep with the ids of its runs."""

@@ -219,14 +219,24 @@ def _comparable(point: dict[str, Any]) -> tuple[Any, ...]:
 
 def test_sweeps_experiments_and_metrics_say_what_they_are(open_lab: Lab, script: Script) -> None:
     with open_lab.store() as store:
-        for _ in range(3):
+        for number in range(3):
             newest = store.sweeps.add(
                 SweepLaunch(Launch("hogwild", {}, "Ada"), {"seed": [1, 2]}),
-                [Launch("hogwild", {"seed": seed}, name=f"seed {seed}", demand=Demand(1, 0, 1, 1)) for seed in (1, 2)],
+                [
+                    Launch("hogwild", {"seed": seed + number}, name=f"seed {seed}", demand=Demand(1, 0, 1, 1))
+                    for seed in (1, 2)
+                ],
             )
     page = script.told("/sweeps", limit=2)
     assert [sweep["id"] for sweep in page["sweeps"]] == [newest, newest - 1]
     assert [sweep["id"] for sweep in script.told("/sweeps", before=page["next"])["sweeps"]] == [newest - 2]
+    for sort, first in (("-seed", 0), ("seed", -1)):
+        whole = [sweep["id"] for sweep in script.told("/sweeps", sort=sort)["sweeps"]]
+        paged, before = list[int](), dict[str, int]()
+        while before.get("before", 0) is not None:
+            page = script.told("/sweeps", limit=1, sort=sort, **before)
+            paged, before = paged + [sweep["id"] for sweep in page["sweeps"]], {"before": page["next"]}
+        assert paged == whole and len(whole) == newest and whole[first] == newest
     sweep = script.told(f"/sweeps/{newest}")
     assert (sweep["grid"], sweep["statuses"]) == ({"seed": [1, 2]}, {"queued": 2})
     assert set(sweep["run_ids"]) == {run["id"] for run in script.told("/runs", sweep=newest)["runs"]}

@@ -78,18 +78,28 @@ def order_of(order: SortOrder | None) -> Sql:
     """Return the ORDER BY terms: newest first by default and for equal values."""
     if order is None:
         return "runs.id DESC", []
-    sql, values = sorted_by(order.field)
-    return f"{sql} {'DESC' if order.descending else 'ASC'} NULLS LAST, runs.id DESC", values
+    return ordered(sorted_by(order.field), order.descending, "runs")
 
 
-def behind(order: SortOrder, value: Any, run_id: int) -> Sql:
-    """Return the condition of the runs that come after one with that value in an order."""
-    sql, bound = sorted_by(order.field)
-    if value is None:
-        return f"({sql} IS NULL AND runs.id < ?)", [*bound, run_id]
-    further = f"{sql} {'<' if order.descending else '>'} ?"
-    alike = f"({sql} = ? AND runs.id < ?)"
-    return f"({further} OR {alike} OR {sql} IS NULL)", [*bound, value, *bound, value, run_id, *bound]
+def ordered(place: Sql, descending: bool, table: str) -> Sql:
+    """Return the ORDER BY terms of a table's rows by their place in an order; the newest first among equals."""
+    sql, values = place
+    return f"{sql} {'DESC' if descending else 'ASC'} NULLS LAST, {table}.id DESC", values
+
+
+def behind(place: Sql, descending: bool, table: str, last: int) -> Sql:
+    """Return the condition of a table's rows that come after the row with the id `last` in an order.
+
+    That row's value is read in the same statement, so that values which grow with the time, such as durations of active
+    runs, are of one moment.
+    """
+    sql, bound = place
+    own, mark = f"(SELECT {sql} FROM {table} WHERE {table}.id = ?)", [*bound, last]
+    condition = (
+        f"({sql} {'<' if descending else '>'} {own} OR {sql} IS {own} AND {table}.id < ? "
+        f"OR {sql} IS NULL AND {own} IS NOT NULL)"
+    )
+    return condition, [*bound, *mark, *bound, *mark, last, *bound, *mark]
 
 
 def sorted_by(field: Field) -> Sql:

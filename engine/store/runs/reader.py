@@ -256,11 +256,9 @@ class RunReader:
         where, values = where_of(**asked)
         if before is None:
             return where, values
-        sql, bound = sorted_by(order.field)
-        row = self.db.row(f"SELECT {sql} AS value FROM runs WHERE id = ?", [*bound, before])
-        if row is None:
+        if not self.db.exists("SELECT 1 FROM runs WHERE id = ?", [before]):
             raise self.db.no_such_run(before)
-        later, given = behind(order, row["value"], before)
+        later, given = behind(sorted_by(order.field), order.descending, "runs", before)
         return f"{where} {'AND' if where else 'WHERE'} {later}", [*values, *given]
 
     def _rows_of(self, run_ids: Sequence[int]) -> list[RunRow]:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
+from engine.filter import SortOrder
 from engine.store.connection import Connection, Row
 from engine.store.launches import Draw, Timing
 from engine.store.records import ALIVE, BUDGET_OF, ENDED, RunRow, Status
+from engine.store.runs.filter_sql import behind, ordered, sorted_by
 from engine.store.runs.reader import RunConditions, RunReader, where_of
 from engine.store.runs.rows import RUN_ROW
 from engine.store.scripts import as_command, command_of
@@ -119,11 +121,27 @@ class SweepReader:
             sql = f"{_SWEEP} WHERE id IN (SELECT value FROM json_each(?))"
             return self._with_statuses(self.db.rows(sql, [json.dumps(list(sweep_ids))]))
 
-    def recent(self, *, limit: int = 50, offset: int = 0, before: int | None = None) -> list[Sweep]:
-        """Return sweeps newest first, optionally only those older than sweep `before`."""
+    def recent(
+        self, *, order: SortOrder | None = None, limit: int = 50, offset: int = 0, before: int | None = None
+    ) -> list[Sweep]:
+        """Return sweeps newest first, or in an order of runs, in which each sweep has the place of its first run;
+        optionally only those after sweep `before`. Raises NoSuchSweep for one that is gone.
+        """
         with self.db.snapshot():
-            sql = f"{_SWEEP} WHERE ?1 IS NULL OR id < ?1 ORDER BY id DESC LIMIT ?2 OFFSET ?3"
-            return self._with_statuses(self.db.rows(sql, [before, limit, offset]))
+            if order is None:
+                sql = f"{_SWEEP} WHERE ?1 IS NULL OR id < ?1 ORDER BY id DESC LIMIT ?2 OFFSET ?3"
+                return self._with_statuses(self.db.rows(sql, [before, limit, offset]))
+            value, bound = sorted_by(order.field)
+            first = "max" if order.descending else "min"
+            place = f"(SELECT {first}({value}) FROM runs WHERE runs.sweep_id = sweeps.id)", bound
+            where, given = "true", list[Any]()
+            if before is not None:
+                if not self.db.exists("SELECT 1 FROM sweeps WHERE id = ?", [before]):
+                    raise self.db.no_such_sweep(before)
+                where, given = behind(place, order.descending, "sweeps", before)
+            by, bound = ordered(place, order.descending, "sweeps")
+            sql = f"{_SWEEP} WHERE {where} ORDER BY {by} LIMIT ? OFFSET ?"
+            return self._with_statuses(self.db.rows(sql, [*given, *bound, limit, offset]))
 
     def timed(self, *, limit: int = 50) -> list[Sweep]:
         """Return the newest sweeps for timing of this store."""
