@@ -1,6 +1,7 @@
 """The estimates of a sweep in words: before its launch, and for its remaining runs."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from time import monotonic
 
 import streamlit as st
@@ -13,11 +14,11 @@ from app.ui.store_access import reading
 from app.ui.widgets import show_facts
 from engine.errors import counted
 from engine.home import Home
-from engine.launch_options import USUAL, LaunchOptions
+from engine.launch_options import LaunchOptions
 from engine.queue import sweep_estimate
 from engine.queue.forecast import clock
 from engine.queue.sweep_estimate import Outlay
-from engine.store import Launch, Sweep
+from engine.store import Launch, Sweep, SweepLaunch
 from engine.store.launches import Timing
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED
@@ -31,18 +32,19 @@ FRESH_S = 5.0
 _LEFT: VersionedCache[Outlay] = VersionedCache(most=200)
 
 
-def before_launch(experiment: str, planned: Plan, seeds: int, timing: Timing | None, asked: LaunchOptions) -> None:
-    """Show the number of runs, their estimated usage, and the estimated finish if launched now."""
+def before_launch(sweep: SweepLaunch, planned: Plan, asked: LaunchOptions) -> None:
+    """Show the number of runs of a sweep, their estimated usage, and the estimated finish if launched now."""
+    timing, seeds, shared = sweep.timing, sweep.seeds, replace(sweep.shared, terms=asked)
     cells = _with_warm_up(planned, timing)
     if asked.target:
         show_facts([("To launch", count_of(planned, timing))])
         return
-    found = _planned(experiment, planned, cells, timing is not None, asked)
+    found = _planned(shared, planned, cells, timing is not None)
     grows = timing is not None and timing.most > seeds
     shown = facts(found, planned, timing, grows=grows)
     if timing and grows:
         repeats = list(planned.cells[: len(planned.cells) // seeds]) * (timing.most - seeds)
-        most = _planned(experiment, planned, [*cells, *repeats], True, asked)
+        most = _planned(shared, planned, [*cells, *repeats], True)
         took = "" if most.idle_s is None else f", about {duration(most.idle_s)} and {hours(most)}"
         shown.append(("With all repeats", f"{counted(len(planned.cells) + len(repeats), 'run')}{took}"))
     show_facts(shown)
@@ -54,7 +56,7 @@ def before_launch(experiment: str, planned: Plan, seeds: int, timing: Timing | N
 
 def in_a_line(experiment: str, planned: Plan, exclusive: bool) -> str:
     """Return the same in a line. Raises DeviceError for a run that could never run here."""
-    found = _planned(experiment, planned, planned.cells, exclusive, USUAL)
+    found = _planned(Launch(experiment, {}, current_user.whoever()), planned, planned.cells, exclusive)
     held, ends = hours(found), _end(found.ends_in_s)
     known = [f"About {held}{f'; estimated finish {ends}' if ends else ''}."] if held else []
     return " ".join([*known, *caveats(found)])
@@ -71,10 +73,7 @@ def _with_warm_up(planned: Plan, timing: Timing | None) -> list[SweepCell]:
     return [*planned.cells[: int(timing is not None)], *planned.cells]
 
 
-def _planned(
-    experiment: str, planned: Plan, runs: Sequence[SweepCell], exclusive: bool, asked: LaunchOptions
-) -> Outlay:
-    shared = Launch(experiment, {}, current_user.whoever(), terms=asked)
+def _planned(shared: Launch, planned: Plan, runs: Sequence[SweepCell], exclusive: bool) -> Outlay:
     fields = [field for field in planned.grid if field != SEED]
     with reading() as reader:
         launches = new_runs(runs, shared, machine())

@@ -219,7 +219,7 @@ def _running_entry(reader: Reader, run: RunRow) -> Markup:
         f"by {run.owner}",
         *([f"on {place_in_words(run)}"] if run.target else []),
         *([f"{run.progress:.0%} done"] if run.status == "running" else []),
-        time_left(run),
+        time_left(run, reader),
     ]
     if run.started_at:
         words.append(f"running for {duration(since(run.started_at))}")

@@ -118,7 +118,7 @@ def launchpad(form: LaunchForm) -> None:
                     for sentence in unreached_in(config, expected.execution_s or expected.median, asked.max_run_time_s):
                         st.caption(as_text(sentence))
             if ready and draft and draft.plan:
-                sweep_forecast.before_launch(found.name, draft.plan, draft.sweep.seeds, draft.sweep.timing, asked)
+                sweep_forecast.before_launch(draft.sweep, draft.plan, asked)
             if ready and asked.target:
                 start_on_cluster(asked, len(demands))
             _show_problems(form, of_sweep=draft is not None)

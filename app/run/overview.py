@@ -234,6 +234,7 @@ def _machine(run: Run, reader: Reader) -> None:
 
 REFERENCE = "reference"
 MOST_REFERENCES = 200
+REPEATS = 3
 
 
 @dataclass(frozen=True)
@@ -261,6 +262,7 @@ def steps(run: Run, reader: Reader) -> Iterator[NextStep]:
     launches = current_user.may("launch")
     if run.command and launches:
         yield from _sweep_of_command(run)
+        yield _repeats(clone_query(run))
     known = known_experiment(run.experiment)
     if known is None or known.config.model_fields.keys() - run.config.keys():
         return
@@ -274,6 +276,14 @@ def steps(run: Run, reader: Reader) -> Iterator[NextStep]:
         query = launch_query(known, run.preset, run.config) | {"sweep": axis, "clone": str(run.id)}
         name = lower_title(axis)
         yield NextStep(f"Sweep {name}", f"Open the sweep form with this run's settings over {name}.", "launch", query)
+    if launches:
+        yield _repeats(launch_query(known, run.preset, run.config) | {"clone": str(run.id)})
+
+
+def _repeats(query: Mapping[str, str | list[str]]) -> NextStep:
+    """Return the sweep that varies nothing: how far equal runs lie apart."""
+    words = f"Open the sweep form with this run's settings, {REPEATS} times: how far do the results lie apart?"
+    return NextStep(f"Repeat {REPEATS} times", words, "launch", {**query, "seeds": str(REPEATS)})
 
 
 def _sweep_of_command(run: Run) -> Iterator[NextStep]:

@@ -5,6 +5,7 @@ each cell links to its run.
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from statistics import stdev
 from typing import Any
 
 import plotly.graph_objects as go
@@ -12,6 +13,7 @@ import streamlit as st
 
 from app.charts.sweep_charts import HEIGHT_PX, chart
 from app.charts.sweep_data import (
+    EXECUTION,
     Lines,
     axis,
     default_metric,
@@ -38,7 +40,7 @@ from app.ui.config_form import label_of
 from app.ui.html import as_text, cell_link, nowrap, number, table
 from app.ui.run_state import STATUS_SIGNS, cause_of, outcome
 from engine.analysis.comparability import in_words, left_out
-from engine.analysis.result import ends_in_words
+from engine.analysis.result import ends_in_words, ranked
 from engine.analysis.run_values import cell_of, fields_in_words, label, lower_title, metric_among, newest, tries
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group
@@ -60,9 +62,9 @@ COUNTED = ("Runs counted", "Runs", "Ended early")
 
 def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     """Return the matrix as HTML; a cell with several attempts shows the newest and the number of attempts."""
-    cells = tries(sweep, runs)
+    cells, is_timed = tries(sweep, runs), metric_asked(sweep, runs) == EXECUTION
     if sweep.draw:
-        return _drawn_matrix(sweep, cells)
+        return _drawn_matrix(sweep, cells, is_timed)
     first, *others = sweep.across
     across = [{first: value} for value in sweep.grid[first]]
     names = (*others, *(SEED,) * bool(sweep.fields))
@@ -73,19 +75,19 @@ def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     rows = [
         [
             nowrap(fields_in_words(row)),
-            *(_cell(cells.get(cell_of(sweep, row | column), [])) for column in across),
+            *(_cell(cells.get(cell_of(sweep, row | column), []), is_timed) for column in across),
         ]
         for row in down
     ]
     return table([corner, *map(fields_in_words, across)], rows, caption=CAPTION, even=True)
 
 
-def _drawn_matrix(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]]) -> str:
+def _drawn_matrix(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]], is_timed: bool) -> str:
     """Return a row for each drawn combination, in draw order, and a column for each seed."""
     rows = [
         [
             *(value_in_words(value) for value in chosen),
-            *(_cell(cells.get((*chosen, seed), [])) for seed in sweep.seeds),
+            *(_cell(cells.get((*chosen, seed), []), is_timed) for seed in sweep.seeds),
         ]
         for chosen in dict.fromkeys(key[:-1] for key in cells)
     ]
@@ -94,12 +96,16 @@ def _drawn_matrix(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]]) -
     )
 
 
-def _cell(tried: Sequence[RunRow]) -> str:
+def _cell(tried: Sequence[RunRow], is_timed: bool) -> str:
+    """Return the newest attempt of a cell: of a finished run its result, or its time if the sweep `is_timed`."""
     if not tried:
         return "–"
     run = tried[-1]
     status, word = outcome(run)
-    says = {"finished": _time(run.execution_time_s), "running": f"running {run.progress:.0%}"}.get(run.status, word)
+    found = None if is_timed else ranked(run)
+    result = amount(number(found.value, unit=found.metric.unit), found.metric.unit) if found else ""
+    ended = result or _time(run.execution_time_s)
+    says = {"finished": ended, "running": f"running {run.progress:.0%}"}.get(run.status, word)
     if run.disturbed:
         says += f", disturbed {in_words(run.disturbance or 0.0)}"
     if len(tried) > 1:
@@ -145,9 +151,11 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
     components.figure(
         f"sweep-{sweep.id}-{name}", drawn.picture, alt=drawn.title, height=HEIGHT_PX, colours=drawn.colours
     )
+    if drawn.finding:
+        st.markdown(f"**{as_text(drawn.finding)}**")
     for sentence in drawn.sentences:
         st.caption(as_text(sentence))
-    page_capture.words(drawn.sentences)
+    page_capture.words([drawn.finding, *drawn.sentences] if drawn.finding else drawn.sentences)
     if drawn.rows is None:
         if is_for_learning(sweep):  # else the line beside the switch says it
             st.caption("Turn on Include disturbed runs.")
@@ -169,6 +177,8 @@ class _Drawn:
     sentences: Sequence[str]
     rows: Table | None
     """None without a point that counts."""
+    finding: str = ""
+    """What repeats without a varied setting have in common; empty for other sweeps."""
 
 
 def _other_metrics(
@@ -178,7 +188,7 @@ def _other_metrics(
     with Reader.open(Home.find()) as reader:
         for name in names:
             if drawn := _drawn(sweep, runs, name, reader, with_disturbed=with_disturbed):
-                caption = " ".join(drawn.sentences)
+                caption = " ".join([drawn.finding, *drawn.sentences]).strip()
                 yield Chart(drawn.title, drawn.picture, caption, colours=drawn.colours, height=HEIGHT_PX)
                 if drawn.rows:
                     yield Grid(metric(name).label, drawn.rows)
@@ -203,14 +213,15 @@ def _drawn(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader, *, w
         else statistic_of(name, of_script=experiment_of(sweep) is None)
     )
     sentences = _captions(sweep, groups, name, basis, [explained(sweep)] if lines else [], lacking) if groups else []
-    if groups and not sweep.fields and not by_rank:
-        sentences.insert(0, _of_repeats(groups, metric_among(name, every).unit, by_median=is_by_median(sweep, name)))
     sentences += [said] if (said := left_out([run for run in every if run.id in apart])) else []
     if not groups:
         sentences.append("Crosses are single runs. All were disturbed, so there is no table.")
     rows = _rows(sweep, every, groups, name, lines, by_rank) if groups else None
     title = f"{metric(name).label} by {lower_title(sweep.across[0])}"
-    return _Drawn(picture, colours, title, sentences, rows)
+    repeats = groups and not sweep.fields and not by_rank
+    unit, by_median = metric_among(name, every).unit, is_by_median(sweep, name)
+    finding = _of_repeats(groups, unit, by_median=by_median) if repeats else ""
+    return _Drawn(picture, colours, title, sentences, rows, finding)
 
 
 def _captions(
@@ -232,6 +243,8 @@ def _of_repeats(groups: Sequence[Group], unit: str, *, by_median: bool) -> str:
     centre, low, high = _spread(every, by_median=by_median)
     said = [amount(number(each, unit=unit), unit) for each in (centre, low, high) if each is not None]
     spread = f", {'95 % interval' if by_median else 'from'} {' to '.join(said[1:])}" if len(said) == 3 else ""
+    if spread and not by_median:
+        spread += f", standard deviation {amount(number(stdev(every.values.values()), 2, unit), unit)}"
     return f"{'Median' if by_median else 'Mean'} over {counted(len(every.values), 'run')}: {said[0]}{spread}."
 
 

@@ -57,6 +57,7 @@ WORDS = {
     "signing-in": "password login log in account user sso oidc google forgot",
     "people": "password account user role admin permission quota delete",
     "operations": "backup restore delete disk space upgrade move port slow",
+    "fault-matrix": "crash kill died lost power failure restart recover",
     "deployment": "https tls docker container systemd nginx server port install",
     "compare": "export csv download picture pdf paper seed error bar significance",
     "runs": "delete archive tag note csv export rename search wandb own script",
@@ -128,8 +129,9 @@ def guide(experiment: str, words: str = "Guide", section: str = "") -> Markup:
 
 def search(words: Sequence[str]) -> list[Section]:
     """Return the parts of pages in which all words occur: those with the words in the page's title, then in the
-    heading, then in one sentence; of each page one. If no title or heading has all, then the pages whose titles have
-    most of them. One of the words must have three letters.
+    heading (first those of pages that the words lead to), then among the page's words, then in one sentence; of each
+    page one. If no title or heading has all, then
+    the pages whose titles have most of them. One of the words must have three letters.
     """
     words = telling(words)
     if max(map(len, words), default=0) < 3:
@@ -139,14 +141,19 @@ def search(words: Sequence[str]) -> list[Section]:
     for part in _sections():
         about = f"{part.title} {'' if part.heading else _keywords(part.page)}"
         headed = f"{about} {part.heading}"
-        texts = ((0, about), (1, headed), *((2, f"{headed} {sentence}") for sentence in SENTENCE_END.split(part.text)))
+        texts = (
+            (0, part.title if not part.heading else ""),
+            (1, f"{part.title} {part.heading}"),
+            (2, headed),
+            *((3, f"{headed} {sentence}") for sentence in SENTENCE_END.split(part.text)),
+        )
         rank = next((rank for rank, text in texts if count_of(words, text) == len(words)), None)
         if rank is not None and (part.page not in found or rank < found[part.page][0]):
             found[part.page] = rank, part
         if not part.heading and is_most(count := count_of(words, about), words):
             partly.append((-count, part))
-    best = sorted(found.values(), key=lambda each: each[0])
-    if not best or best[0][0] == 2:
+    best = sorted(found.values(), key=lambda each: (each[0], -count_of(words, _keywords(each[1].page))))
+    if not best or best[0][0] == 3:
         best += sorted((each for each in partly if each[1].page not in found), key=lambda each: each[0])
     return [part for _, part in best]
 
@@ -191,9 +198,15 @@ def _plain(text: str) -> str:
     return re.sub(r"\[([^\]]+)\]\([^)]*\)|[`*]", r"\1", text)
 
 
-def beginning(part: Section) -> str:
-    """Return the first sentence of a part, cut if it is long."""
-    plain = _plain(part.text)
+def excerpt(part: Section, words: Sequence[str]) -> str:
+    """Return the first sentence of a part that has all the words, else its first one, cut if it is long."""
+    sought, plain = telling(words), _plain(part.text)
+    for sentence in SENTENCE_END.split(plain):
+        if count_of(sought, sentence) == len(sought) and "|" not in sentence:
+            return _cut(" ".join(sentence.split()).lstrip("- "))
     lines = [line for line in plain.split("\n\n") if line.strip() and not line.lstrip().startswith(("|", "!", "    "))]
-    first = " ".join(lines[0].split()) if lines else ""
-    return first if len(first) <= LONGEST else f"{first[: LONGEST - 1]}…"
+    return _cut(" ".join(lines[0].split()) if lines else "")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

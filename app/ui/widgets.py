@@ -149,7 +149,9 @@ def empty(sentence: str, label: str, page: str) -> None:
 
 
 def go_to_run(run_id: int) -> None:
-    """Go to the page of one run."""
+    """Go to the page of one run, as it opens first: not in the section that another run's page was left in."""
+    for left in ("section", "axis"):
+        st.session_state.pop(left, None)
     st.switch_page(PAGES["run"], query_params={"run": str(run_id)})
 
 

@@ -13,7 +13,7 @@ from app.core.assets import at
 from app.core.caches import NEVER_STORE
 from app.core.formatting import ago
 from app.core.visitor import Visitor
-from app.ui.documentation import beginning, count_of, is_most, search, telling
+from app.ui.documentation import count_of, excerpt, is_most, search, telling
 from app.ui.html import TERMS
 from app.ui.navigation import TITLES, offered
 from app.ui.run_state import outcome
@@ -123,7 +123,7 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
     ][:MOST_OTHERS]
     yield from () if is_number else partly
     yield from [
-        PaletteItem("Help", ": ".join(filter(None, (part.title, part.heading))), beginning(part), part.address)
+        PaletteItem("Help", ": ".join(filter(None, (part.title, part.heading))), excerpt(part, words), part.address)
         for part in search(words)
     ][:MOST_HELP]
 

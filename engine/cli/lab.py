@@ -20,7 +20,7 @@ from engine.commands.accounts import sheet as slips_page
 from engine.commands.lab_settings import change_limits
 from engine.errors import ConfigError, counted
 from engine.home import Home
-from engine.notices.public_url import public_url
+from engine.notices.public_url import console_url, public_url
 from engine.store import Held, Person, Reader, Store
 from engine.store.access.sign_ins import Scope
 
@@ -65,7 +65,8 @@ def add_command(
 
 def _next_steps(admin: str) -> str:
     """Return what follows the first account, as further lines."""
-    where = f"at {url}" if (url := public_url()) else "at the address that `make run` prints (by default port 8501)"
+    url = console_url(Home.find()) or public_url()
+    where = f"at {url}" if url else "at the address that `make run` prints (by default port 8501)"
     return "\n".join(
         [
             "",

@@ -15,7 +15,6 @@ from types import FrameType
 
 import click
 
-from engine.access.command_link import current
 from engine.analysis.total_work import unreached
 from engine.cli.answers import answer, duration, number, wants_json
 from engine.cli.frame import FAILED, ID, INTERRUPTED, OWNER, argument, command, launch_terms, option, together
@@ -27,13 +26,13 @@ from engine.experiment import ENDS_EARLY
 from engine.home import Home
 from engine.launch import launch, resume, retry
 from engine.launch_options import LaunchOptions
-from engine.notices.public_url import public_url
+from engine.notices.public_url import console_url
 from engine.queue.cluster_wait import cluster_wait
 from engine.queue.forecast import outlook
 from engine.store import Launch, Reader, Store
 from engine.store.records import Run
 from engine.store.scripts import rendered
-from engine.system.runner_process import ensure_running, has_console
+from engine.system.runner_process import ensure_running
 from engine.trace.health import BAD
 
 STORE_TIMEOUT_S = 30.0
@@ -125,8 +124,7 @@ def _followed(home: Home, run_id: int, owner: str) -> int:
 
 def print_page(home: Home, path: str) -> None:
     """Print the address of a page of the home's console, if one runs."""
-    link = current(home)
-    if not wants_json() and has_console(home) and (url := public_url() or (link.url if link else "")):
+    if not wants_json() and (url := console_url(home)):
         click.echo(f"Its page: {url}/{path}")
 
 

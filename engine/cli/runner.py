@@ -62,7 +62,7 @@ def link_command() -> None:
 
 @command("stop")
 def stop_command(
-    cancel_runs: bool = option("Cancel the runs instead of waiting for them."),
+    cancel_runs: bool = option("Cancel the active runs instead of waiting for them; queued ones stay queued."),
     timeout_s: float | None = option(
         "Seconds to wait; the runner still stops after its runs have ended.", "--timeout", type=NumberRange(0)
     ),
@@ -80,7 +80,7 @@ def stop_command(
             for row in _runs(home, ALIVE):
                 with suppress(WrongStatus):  # it ended this moment
                     store.runs.cancel(row.id, by=owner)
-    left = _wait(home, runner, timeout_s) if runner else []
+    left = _wait(home, runner, timeout_s, "" if cancel_runs else " Cancel with --cancel-runs.") if runner else []
     stopped = runner is None or not lives(home, runner)
     queued = _runs(home, ("queued",))
     state = {"stopped": stopped, "was_running": runner is not None}
@@ -106,18 +106,18 @@ def _ask(home: Home, owner: str) -> ProcessIdentity | None:
     return None
 
 
-def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None) -> list[RunRow]:
+def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None, advice: str) -> list[RunRow]:
     """Wait for the runner to stop; return the remaining runs on a timeout."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    said = ""
-    rows: list[RunRow] = []
+    said, rows = list[tuple[int, Status, float]](), list[RunRow]()
     while lives(home, runner):
         with suppress(StoreBusy):
             rows = _runs(home, ALIVE)
-        line = ", ".join(f"run {row.id} ({row.status}, {row.progress // 0.1 * 10:.0f} %)" for row in rows)
-        if line and line != said and not wants_json():
-            click.echo(f"Waiting for {line}. Cancel with --cancel-runs.", err=True)
-            said = line
+        line = ", ".join(f"run {row.id} ({row.status}, {row.progress:.0%} done)" for row in rows)
+        state = [(row.id, row.status, row.progress // 0.1) for row in rows]
+        if rows and state != said and not wants_json():
+            click.echo(f"Waiting for {line}.{advice}", err=True)
+            said = state
         if deadline is not None and time.monotonic() >= deadline:
             return rows
         time.sleep(POLL_S)

@@ -4,7 +4,10 @@ import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from engine.access.command_link import current
 from engine.errors import ConfigError
+from engine.home import Home
+from engine.system.runner_process import has_console
 
 VARIABLE = "PARALLAB_PUBLIC_URL"
 
@@ -20,6 +23,12 @@ def public_url(environment: Mapping[str, str] = os.environ) -> str:
             f"{VARIABLE} must be a URL such as https://lab.example.org, got '{text[:80]}'. Correct it, or unset it.",
         )
     return text
+
+
+def console_url(home: Home) -> str:
+    """Return the URL of the console that serves a home: its public one, else where it listens; empty if none does."""
+    link = current(home)
+    return (public_url() or (link.url if link else "")) if has_console(home) else ""
 
 
 def _is_plain(text: str) -> bool:

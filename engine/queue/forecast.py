@@ -25,7 +25,7 @@ from engine.queue.backfill import (
     with_new,
 )
 from engine.queue.cluster_wait import cluster_wait
-from engine.queue.estimates import Estimate, History, left
+from engine.queue.estimates import TRUSTED, Estimate, History, left
 from engine.queue.slots import foreign_gpus
 from engine.store.launches import Launch
 from engine.store.queue.cluster_jobs import ClusterJob
@@ -245,10 +245,11 @@ def holders_of(alive: Iterable[Run], history: History, room: FreeSlots) -> list[
 
 
 def time_left_s(store: Reader, run: RunRow, host: str = "") -> float | None:
-    """Return the estimated remaining time of a run: at its own pace, or from similar runs while that is unknown, and
-    until its time limit if that comes first.
+    """Return the estimated remaining time of a run, as the queue counts on it: from similar runs at first, then at its
+    own pace, and until its time limit if that comes first.
     """
-    if run.time_left_s is not None or run.status != "running" or run.target or run.time_before_s:
+    is_own = run.time_left_s is not None and run.progress >= TRUSTED
+    if is_own or run.status != "running" or run.target or run.time_before_s:
         return run.time_left_s
     return _ends(store.runs.one(run.id), History(store, host or socket.gethostname()))[1]
 

@@ -50,7 +50,7 @@ class PythonInterpreter:
 
 def interpreters(folder: str) -> list[PythonInterpreter]:
     """Return the interpreters for a command in that folder: its virtual environments, the nearest first, the one of the
-    PATH, then those of conda.
+    PATH, those of conda, and the console's own.
     """
     found: dict[str, PythonInterpreter] = {}
     for path in _candidates(folder):
@@ -67,6 +67,7 @@ def _candidates(folder: str) -> Iterator[str]:
     if path := on_path():
         yield path
     yield from (str(prefix / "bin" / "python") for prefix in _conda())
+    yield str(Path(sys.prefix) / "bin" / "python")
 
 
 def on_path(program: str = "python") -> str:

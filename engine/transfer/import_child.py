@@ -50,7 +50,7 @@ def _carry_out(asked: dict[str, Any]) -> dict[str, Any]:
         with Store.open(Home(Path(asked["home"]))) as store:
             found = import_path(store, Path(asked["path"]), by=asked["by"], name=asked["name"])
     except EngineError as error:
-        return {"error": type(error).__name__, "sentence": str(error)}
+        return {"error": type(error).__name__, "sentence": str(error), "may": getattr(error, "may", ())}
     except MemoryError:
         needs = (
             f"{shown(asked['name'])} needs more than the import's memory limit of "

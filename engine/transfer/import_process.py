@@ -51,7 +51,10 @@ def import_in_child(
     with _alone(home.create()), _tidy(home):
         answer = _answer(home, path, by, called, allowed)
     if "error" in answer:
-        raise _error(answer["error"], answer["sentence"])
+        error = _error(answer["error"], answer["sentence"])
+        if isinstance(error, errors.Forbidden):
+            error.may = tuple(answer["may"])
+        raise error
     return ImportResult(tuple(answer["ids"]), answer["known"], tuple(answer["notes"]), tuple(answer["sweeps"]))
 
 

@@ -14,6 +14,7 @@ from engine.analysis.scaling.laws import AMDAHL, GUSTAFSON, LAWS, SCALABILITY, F
 from engine.analysis.scaling.scaling_data import TimedRun, axis_of, differing, study
 from engine.analysis.scaling.speedup import ratio_of_means, ratio_of_rates, sizes, why_no_fit
 from engine.analysis.scaling.targets import to_target
+from engine.registry import experiment
 from engine.store import Surroundings
 from engine.store.records import RunRow
 from tests import scipy_stats as stats
@@ -195,6 +196,9 @@ def test_a_study_is_of_finished_runs_along_the_count_that_varies() -> None:
     assert axis_of(["mode", "observers"]) == "observers"
     assert axis_of(["learning_rate"]) is None
     assert differing([run(1, trainers=1, lock=True), run(2, trainers=2, lock=False)]) == ["trainers", "lock"]
+    whole = experiment("hogwild").configure("quick").model_dump(mode="json")
+    one, two, more = (run(1, **whole | {"trainers": n, "epochs": epochs}) for n, epochs in ((1, 12), (2, 6), (2, 7)))
+    assert (differing([one, two]), differing([one, more])) == (["trainers"], ["trainers", "epochs"])
     assert unlike([AROUND, Surroundings("", "", 0, (), "", 1, (), 0, "")]) == ""
     many = [Surroundings(host, "Xeon", 4, (), "abc", 1, (), 0, "") for host in "abcde"]
     assert unlike(many).endswith("c (4 cores of Xeon) and 2 more") and unlike(many[:3]).endswith("c (4 cores of Xeon)")

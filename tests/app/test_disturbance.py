@@ -361,7 +361,9 @@ def test_a_sweep_that_is_not_for_timing_opens_on_its_result_if_all_its_times_are
     for run in runs:
         disturb(home, run.id, 31.0)
     test = view(sweep_id, "Results")
-    assert "The last test accuracy is the same for all: 95.00 %." in all_words(test)
+    reached = "The last test accuracy is the same for all: 95.00 %."
+    assert f"{reached} Times have no answer: 0 of 2 combinations have" in all_words(test)
+    assert f"{reached} With disturbed runs:" in all_words(view(sweep_id, "Results", disturbed="true"))
     assert test.selectbox(key="number").value == "test/accuracy"
 
 

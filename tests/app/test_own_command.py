@@ -1,6 +1,7 @@
 """The launch form of a person's own command: pasted, read without executing anything, changed, launched, saved."""
 
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from engine.store.scripts import rendered
 from tests.app.reading import all_words, give_name, opened
 from tests.labs import clusters
 from tests.script.test_environments import environment
+from tests.stand_in import worker
 
 SCRIPT = """
 import argparse, pathlib
@@ -129,8 +131,14 @@ def test_a_sweep_of_a_command_gives_the_seeds_to_the_setting_that_was_found(
     with Reader.open(home) as reader:
         runs = [reader.runs.one(run_id) for run_id in range(1, 7)]
         query = sweep_query(reader.sweeps.one(1), reader.sweeps.runs(1)[0])
+    with Store.open(home) as store:
+        store.claims.claim(1, worker(), [], (0,))
+        store.worker.begin(1, worker(), {"host": socket.gethostname()})
+        store.worker.mark_running(1, 0.1)
+        store.claims.end(1, "finished", "Completed successfully", execution_time_s=2.0)
     again = opened("launch", query)
     assert again.text_input(key="sweep.values.train.py.lr").value == "0.1, 0.2, 0.4"
+    assert "similar run" in all_words(again) and "No estimate yet" not in all_words(again)
     assert "6 runs" in all_words(again)
     words = [rendered(run.command, run.config).text for run in runs if run.command]
     assert words == [

@@ -4,6 +4,7 @@ that tests of sweeps share.
 
 import re
 from dataclasses import replace
+from statistics import stdev
 from typing import Any
 
 import plotly.graph_objects as go
@@ -575,7 +576,8 @@ def test_a_sweep_over_seeds_alone_shows_each_run_and_their_mean(home: Home, read
     assert list(trace.y) == [run.execution_time_s for run in found[:2]]
     times = [run.execution_time_s or 0.0 for run in found[:2]]
     said_mean = chart_module._of_repeats(groups, "s", by_median=False)
-    assert said_mean == f"Mean over 2 runs: {sum(times) / 2:.4g} s, from {times[0]:.4g} s to {times[1]:.4g} s."
+    apart = f"from {times[0]:.4g} s to {times[1]:.4g} s, standard deviation {stdev(times):.2g} s"
+    assert said_mean == f"Mean over 2 runs: {sum(times) / 2:.4g} s, {apart}."
     assert [row[0] for row in _rows(sweep, found, groups, EXECUTION, {}, by_rank=False).rows] == [0, 1]
     form = opened("launch", sweep_query(sweep, found[0])).session_state
     assert (form["sweep.on.pipeline"], form["sweep.first.pipeline"], form["sweep.seeds.pipeline"]) == (True, "none", 3)

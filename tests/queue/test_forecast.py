@@ -237,7 +237,9 @@ def test_time_left_comes_from_similar_runs_until_the_runs_own_pace_is_known(
     assert (entry.time_left_s, time_left_s(store.read, entry, "lab")) == (None, None)
     finished(24.0)
     assert time_left_s(store.read, entry, "lab") == pytest.approx(24.0, abs=0.1)
-    assert time_left_s(store.read, replace(entry, time_left_s=9.0), "lab") == 9.0
+    early, later = (replace(entry, time_left_s=9.0, progress=share) for share in (0.04, 0.06))
+    assert time_left_s(store.read, early, "lab") == pytest.approx(24.0, abs=0.1), "as the queue counts on it"
+    assert time_left_s(store.read, later, "lab") == 9.0
     assert time_left_s(store.read, replace(entry, target="cluster"), "lab") is None
 
 

@@ -1,6 +1,7 @@
 """Interpreters are found by their files, with their versions; none is executed."""
 
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ def test_environments_of_the_folder_its_parents_and_conda_are_found_with_their_v
     inner.mkdir(parents=True)
     near = environment(inner / ".venv", "home = /usr/bin\nversion_info = 3.12.3\nuv = 0.5\n", "2.5.1+cu124")
     far = environment(project / "venv", "version = 3.11.7\n")
+    own = environment(tmp_path / "console", "version = 3.11.9\n", "2.6.0")
     conda = environment(prefix / "envs" / "vision", torch="2.4.0")
     (conda.parents[1] / "conda-meta").mkdir()
     (conda.parents[1] / "conda-meta" / "python-3.10.14-h955ad1f_1.json").touch()
@@ -42,12 +44,14 @@ def test_environments_of_the_folder_its_parents_and_conda_are_found_with_their_v
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PATH", str(system.parent))
     monkeypatch.setenv("CONDA_PREFIX", str(prefix))
+    monkeypatch.setattr(sys, "prefix", str(own.parents[1]))
     found = [(each.path, each.kind, each.python, each.torch) for each in interpreters(str(inner))]
     assert found == [
         (str(near), "uv", "3.12.3", "2.5.1+cu124"),
         (str(far), "venv", "3.11.7", ""),
         (str(system), "path", "3.9", ""),
         (str(conda), "conda", "3.10.14", "2.4.0"),
+        (str(own), "venv", "3.11.9", "2.6.0"),
     ]
     assert interpreters(str(inner))[0].versions == "Python 3.12.3, torch 2.5.1+cu124"
     assert interpreter_at(".venv/bin/python", str(inner)).path == str(near)

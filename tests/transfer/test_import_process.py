@@ -75,6 +75,9 @@ def test_who_may_not_import_is_told_so(bundle: Path, ours: Store) -> None:
     ours.people.add("vi", "viewer", by="ada")
     with pytest.raises(Forbidden, match="vi"):
         import_in_child(ours.db.home, bundle, by="vi")
+    with pytest.raises(Forbidden, match="no active account") as refused:
+        import_in_child(ours.db.home, bundle, by="root")
+    assert refused.value.may == ("ada",), "the command line prints the command under such an account"
 
 
 def test_a_process_that_ends_without_an_answer_is_a_sentence(

@@ -66,7 +66,7 @@ def charted(sweep: Sweep) -> tuple[str, str]:
 def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool = False) -> str:
     """Return the answer as a sentence, or that there is none and why; empty for a sweep without a question. While runs
     are queued or running, the answer is a preliminary one. Disturbed runs count only `with_disturbed`, or where the
-    answer does not depend on time. A sweep that was not for timing says what it reached where times have no answer.
+    answer does not depend on time. A sweep that was not for timing says first what it reached.
     """
     ready = question(sweep)
     if ready is None:
@@ -77,6 +77,8 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
     lacking, goes_on = [name for name in wanted if name not in groups], sweep.active or bool(missing(sweep, runs))
     left_out = sum(is_complete(run) for run in every) - len(counted)
     undisturbed = " undisturbed" if left_out else ""
+    is_for_times = sweep.timing or sweep.exclusive or not ready.is_timed
+    reached = "" if goes_on or is_for_times else reached_most(by_values(sweep.fields, every))
     try:
         if len(groups) < 2:
             has = "has" if len(groups) == 1 else "have"
@@ -90,10 +92,8 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
             more = f"{why.needs} more run{' has' if why.needs == 1 else 's of different values have'}"
             beside = f" {left_out} disturbed ones are left out: include them to see an answer now." if left_out else ""
             return f"No answer yet: at least {more} to end{' undisturbed' if left_out else ''}.{beside}"
-        none = f'No answer to "{ready.question}": {why}.'
-        if ready.is_timed and not (sweep.timing or sweep.exclusive):
-            none = f"{none} {reached_most(by_values(sweep.fields, every))}".rstrip()
-        return none
+        none = f"Times have no answer: {why}." if reached else f'No answer to "{ready.question}": {why}.'
+        return f"{reached} {none}".strip()
     if ready.is_timed and any(run.disturbed for run in counted):
         said = f"With disturbed runs: {said}"
     if goes_on:
@@ -103,7 +103,7 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
         said += f" Without a complete{undisturbed} run{' yet' if goes_on else ''}: {comma.join(lacking)}."
     if max(map(len, groups.values())) == 1:
         said += " One run each: their spread is unknown."
-    return said
+    return f"{reached} {said}".strip()
 
 
 def _times(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> dict[str, TimeSpent]:

@@ -8,7 +8,7 @@ from typing import Any
 from engine.analysis.comparability import crowded, left_out, mixture, unlike
 from engine.analysis.run_values import fields_in_words, lower_title, measured
 from engine.analysis.statistics.intervals import Statistic
-from engine.analysis.total_work import counted, unequal_work_of
+from engine.analysis.total_work import counted, declared, unequal_work_of
 from engine.config_values import value_in_words
 from engine.metrics import throughput
 from engine.registry import experiment_title, experiments, known_experiment, server_roles
@@ -185,10 +185,15 @@ def axis_of(varied: Iterable[str]) -> str | None:
 
 
 def differing(runs: Sequence[RunRow]) -> list[str]:
-    """Return the settings, except the seed, in which runs of one experiment differ, counts first."""
+    """Return the settings, except the seed, in which runs of one experiment differ, counts first; without their length
+    where that makes them do the same total work.
+    """
     names = dict.fromkeys(name for run in runs for name in run.config)
+    works = [declared(run.experiment, run.config) for run in runs]
+    is_even = len({(work.unit, work.amount) if work else None for work in works}) == 1
+    apart = {*APART, *(work.length for work in works if work and is_even)}
     found = [
-        name for name in names if name not in APART and len({value_in_words(run.config.get(name)) for run in runs}) > 1
+        name for name in names if name not in apart and len({value_in_words(run.config.get(name)) for run in runs}) > 1
     ]
     counts = list(count_fields())
     return sorted(found, key=lambda name: counts.index(name) if name in counts else len(counts))

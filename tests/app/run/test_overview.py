@@ -179,7 +179,7 @@ def test_next_steps_of_a_finished_run_fill_the_form_and_find_its_reference(
 ) -> None:
     monkeypatch.setattr(current_user, "may", lambda command: True)
     found = next_labels(home, lab["finished"])
-    assert list(found) == ["Same with 1 trainer", "Run the Reference", "Sweep trainers"]
+    assert list(found) == ["Same with 1 trainer", "Run the Reference", "Sweep trainers", "Repeat 3 times"]
     assert "trainers:1" in found["Same with 1 trainer"]["set"]
     assert found["Sweep trainers"]["sweep"] == "trainers"
     assert found["Run the Reference"]["experiment"] == "reference"
@@ -370,7 +370,7 @@ def test_a_contest_over_a_count_leads_to_its_other_choice_by_name(home: Home, la
     with Reader.open(home) as reader:
         run = replace(reader.runs.one(lab["finished"]), experiment="tensor_parallel", config=config, preset="quick")
         labels = [step.label for step in steps(run, reader)]
-    assert labels == ["Same with 1 rank", "Same, sequence parallel true", "Sweep ranks"]
+    assert labels == ["Same with 1 rank", "Same, sequence parallel true", "Sweep ranks", "Repeat 3 times"]
 
 
 def test_every_system_has_its_guide_on_its_run_launch_list_and_search() -> None:

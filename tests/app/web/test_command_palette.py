@@ -182,7 +182,18 @@ def test_each_page_of_the_console_has_a_page_of_documentation() -> None:
     assert {name.partition("#")[0] for name in PAGE_GUIDES.values()} <= documentation.pages().keys()
 
 
-@pytest.mark.parametrize("word", ["tensorboard", "mlflow"])
-def test_the_section_about_imports_is_the_first_for_the_programs_it_names(word: str) -> None:
+@pytest.mark.parametrize(
+    ("word", "page", "heading"),
+    [
+        *((program, "runs", "Import TensorBoard and MLflow runs") for program in ("tensorboard", "mlflow")),
+        ("backup", "operations", "Backup and restore"),
+        ("crash", "fault-matrix", ""),
+    ],
+)
+def test_the_section_that_a_word_is_the_heading_of_comes_before_introductions(
+    word: str, page: str, heading: str
+) -> None:
     first = documentation.search([word])[0]
-    assert (first.page, first.heading) == ("runs", "Import TensorBoard and MLflow runs")
+    assert (first.page, first.heading) == (page, heading)
+    said = documentation.excerpt(first, [word])
+    assert word in said.lower() or word not in first.text.lower()
