@@ -308,6 +308,8 @@ def presets(found: Experiment, current: str | None, values: Mapping[str, Any]) -
     )
     if origin := cloned():
         st.caption(f"Settings of [run {origin}]({at(f'/run?run={origin}')}). {_changed(found, current, values)}")
+    elif current and changes_of(found, current, values):
+        st.caption(_changed(found, current, values))
     elif current:
         preset = found.presets[current]
         st.caption(as_text(f"{preset.sentence} {preset.takes} {reaches(preset)}"))

@@ -196,14 +196,16 @@ def _key(fold: RunFold) -> str:
 
 def _fold_row(fold: RunFold, members: Sequence[RunRow], whole: Sweep | StoredDuel) -> TableRow:
     newest, varied = members[0], dict[str, Any]()
+    shared = newest.config
     title, kind = whole.name, fold.kind.capitalize()
     if isinstance(whole, Sweep):
         is_part = len(members) == len(fold.run_ids) < whole.total  # a filter left some of its runs
         left = {name: {run.config.get(name) for run in members} for name in whole.grid} if is_part else whole.grid
         varied = {name: _span([each for each in values if each in left[name]]) for name, values in whole.grid.items()}
         title = whole.name or experiment_title(whole.experiment)
+        shared = {name: value for name, value in newest.config.items() if name not in whole.equal_work}
     return TableRow(
-        *(_key(fold), newest.experiment, {**newest.config, **varied}, fold.run_ids, ()),
+        *(_key(fold), newest.experiment, {**shared, **varied}, fold.run_ids, ()),
         cells={
             "run": f"{kind} {fold.id}",
             "title": title,

@@ -187,9 +187,12 @@ def permalink(path: str, *, newest: tuple[str, str] | None = None) -> None:
 
 
 def say_reach(address: str) -> None:
-    """Show that an address of loopback opens on this machine only."""
+    """Show that an address of loopback opens on this machine only, and where the way to others is described."""
     if is_of_this_machine(address):
-        st.caption("This address opens the console on this machine only.")
+        guide = at("/docs?page=deployment")
+        st.caption(
+            f"This address opens the console on this machine only. To let others open it: [Deployment]({guide})."
+        )
 
 
 def clone(run: Run | RunRow) -> None:

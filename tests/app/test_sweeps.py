@@ -18,6 +18,7 @@ from app.charts.sweep_data import EXECUTION, default_metric, groups_of, metric_c
 from app.core import visitor
 from app.export.rerun_commands import sweep_again
 from app.links.launch import sweep_query
+from app.runs.rows import _fold_row
 from app.sweep import chart as chart_module
 from app.sweep.chart import COUNTED, _rows, matrix, what_is_drawn
 from app.ui.run_state import STATUS_SIGNS
@@ -30,6 +31,7 @@ from engine.script.command import read_command
 from engine.store import Launch, Reader, Store, Sweep, SweepLaunch
 from engine.store.launches import Draw, Timing
 from engine.store.records import Status
+from engine.store.sweeps.sweeps import RunFold
 from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
 from tests.app.browsing import Client
@@ -246,6 +248,9 @@ def test_the_form_shows_the_total_work_of_a_run_and_makes_it_equal_in_a_sweep(ho
     assert found.equal_work == {"epochs": 6, "trainers": 2}
     assert [run.config["epochs"] for run in reader.sweeps.runs(1)] == [12, 3]
     assert "12 passes in each run; epochs 12, 3" in html(page(1))
+    members = list(reader.sweeps.runs(1))
+    fold = RunFold("sweep", 1, tuple(run.id for run in members), {})
+    assert "epochs" not in _fold_row(fold, members, found).config, "it differs between the runs of the row"
 
 
 def test_a_changed_preset_is_no_longer_what_the_runs_began_as(home: Home, reader: Reader) -> None:

@@ -53,7 +53,7 @@ def test_a_first_visit_launches_hogwild_watches_it_and_finds_it_again_after_a_re
 
 
 def test_a_run_is_cloned_its_clone_cancelled_in_the_table_and_retried_as_their_tree_shows(lab: Lab, page: Page) -> None:
-    page.goto(f"{lab.address}/run?run={lab.small.stale}")
+    page.goto(f"{lab.address}/run?run={lab.small.stale}&section=Ranks")
     page.get_by_role("button", name="Clone").click()
     expect(page).to_have_url(re.compile("experiment=async_sgd"))
     epochs = page.get_by_role("spinbutton", name="Epochs")
@@ -61,6 +61,7 @@ def test_a_run_is_cloned_its_clone_cancelled_in_the_table_and_retried_as_their_t
     epochs.press("Enter")
     settle(page)
     run = launch(page, "Launch", to="run")
+    expect(page.get_by_role("radio", name="Overview")).to_be_checked()  # not the section that the other run was left in
     with Store.open(lab.home) as store:
         basic.drive(store, lab.home, run, "running")
         assert store.read.runs.one(run).config["epochs"] == 1000
