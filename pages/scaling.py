@@ -7,7 +7,7 @@ from app.links import addresses
 from app.links.addresses import read_run_ids
 from app.links.compare import ids_text
 from app.report import page_capture
-from app.scaling.breakdown import MOST_RUNS, of_runs, where_time_went
+from app.scaling.breakdown import MOST_RUNS, where_time_went
 from app.scaling.staleness import records_staleness, staleness
 from app.scaling.target import to_a_target
 from app.scaling.view import scaling
@@ -16,6 +16,7 @@ from app.ui import widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
 from app.ui.time_difference import disturbed_choice, show_unequal_work
+from engine.analysis.scaling.findings import of_runs
 from engine.analysis.scaling.scaling_data import by_values, count_fields, differing
 from engine.errors import EngineError
 

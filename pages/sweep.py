@@ -9,7 +9,7 @@ from app.core.assets import at
 from app.links import addresses
 from app.links.compare import CompareView, address, query_of
 from app.report import page_capture
-from app.scaling.breakdown import of_sweep, where_time_went
+from app.scaling.breakdown import where_time_went
 from app.scaling.staleness import records_staleness, staleness
 from app.scaling.target import to_a_target, usual_goal
 from app.scaling.view import scaling
@@ -23,6 +23,7 @@ from engine.analysis.result import best_so_far, reached_most
 from engine.analysis.run_values import measured
 from engine.analysis.run_values import newest as newest_runs
 from engine.analysis.scaling.answers import answer, charted, question
+from engine.analysis.scaling.findings import of_sweep
 from engine.analysis.scaling.scaling_data import by_values
 from engine.analysis.statistics.intervals import Statistic
 from engine.analysis.total_work import counted

@@ -12,10 +12,11 @@ from app.charts.curve_points import UPDATES, clocks
 from app.charts.plotly_figures import look
 from app.charts.sweep_charts import error_bars, scale
 from app.report import page_capture
-from app.scaling.breakdown import line_title, targets_table
+from app.scaling.breakdown import targets_table
 from app.ui import components
 from app.ui.html import as_text, nowrap, table
 from app.ui.time_difference import EXPLAINED, with_interval
+from engine.analysis.scaling.findings import line_title
 from engine.analysis.scaling.scaling_data import Study, count_in_words, words_of
 from engine.analysis.scaling.speedup import sizes
 from engine.analysis.scaling.targets import (

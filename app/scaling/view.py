@@ -11,19 +11,18 @@ from app.charts.plotly_figures import look
 from app.charts.sweep_charts import add_disturbed, error_bars, scale
 from app.charts.sweep_data import DisturbedPoint
 from app.report import page_capture
-from app.scaling.breakdown import laws_table, line_title, sizes_table
+from app.scaling.breakdown import laws_table, sizes_table
 from app.ui import components
 from app.ui.html import as_text, nowrap, stacked, table
 from app.ui.time_difference import EXPLAINED, with_interval
 from engine.analysis.run_values import lower_title
 from engine.analysis.scaling import speedup
-from engine.analysis.scaling.laws import LAWS, SCALABILITY, Fit, best_count, fit, in_words
+from engine.analysis.scaling.findings import Fitted, fitted_laws, line_title, verdicts
+from engine.analysis.scaling.laws import SCALABILITY, Fit, best_count
 from engine.analysis.scaling.scaling_data import Study, TimedRun, at_once, words_of
-from engine.analysis.scaling.speedup import REFERENCE, SpeedupPoint, is_flat, sizes, why_no_fit
+from engine.analysis.scaling.speedup import REFERENCE, SpeedupPoint, sizes
 from engine.analysis.statistics.intervals import Interval
 from engine.store.records import RunRow
-
-Fitted = dict[str, list[Fit]]
 
 
 def scaling(found: Study, runs: Sequence[RunRow], key: str, *, goes_on: bool = False) -> None:
@@ -35,7 +34,7 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str, *, goes_on: bool = F
         return
     most = at_once(runs, found.field)
     lines = {line_title(found, line): sizes(found.of(line), most, found.statistic) for line in found.line_keys()}
-    laws, refused = _laws(found, goes_on=goes_on)
+    laws, refused = fitted_laws(found, goes_on=goes_on)
     has_reference = any(size.speed_up for each in lines.values() for size in each)
     usual = MEASURES[0] if has_reference else MEASURES[2]
     measure = (
@@ -65,12 +64,12 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str, *, goes_on: bool = F
         components.figure(
             f"scaling-{key}-{measure}", drawn, alt=f"{measure} by {plural}", height=HEIGHT_PX, colours=colours
         )
-    verdicts, cautions = _verdicts(found, laws, lines), _cautions(found, lines, goes_on=goes_on)
-    for sentence in verdicts:
+    said, cautions = verdicts(found, laws, lines), _cautions(found, lines, goes_on=goes_on)
+    for sentence in said:
         st.markdown(as_text(sentence))
     for sentence in cautions:
         st.caption(as_text(sentence))
-    page_capture.words([*verdicts, *cautions, *refused])
+    page_capture.words([*said, *cautions, *refused])
     st.html(_sizes_table(found, lines))
     page_capture.table("By size", lambda: sizes_table(found, lines))
     if laws:
@@ -81,47 +80,6 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str, *, goes_on: bool = F
                 st.markdown(as_text(sentence))
             if laws:
                 st.html(_laws_table(laws))
-
-
-def _laws(found: Study, *, goes_on: bool) -> tuple[Fitted, list[str]]:
-    """Return the fitted laws by line, and reasons why others were not fitted."""
-    if found.obstacles:
-        return {}, []
-    laws: Fitted = {}
-    refused: dict[str, list[str]] = {}
-    for line in found.line_keys():
-        title = line_title(found, line)
-        if why := why_no_fit(found.of(line), found.field):
-            refused.setdefault(why, []).append(title)
-            continue
-        for law in LAWS:
-            known = fit(law, found.of(line))
-            if isinstance(known, Fit):
-                laws.setdefault(title, []).append(known)
-            else:
-                refused.setdefault(f"{law.name}: {known}", []).append(title)
-    if goes_on and refused:
-        return laws, ["Runs of this sweep are still queued or running."]
-    return laws, [f"{', '.join(of)}: {why}" if len(of) < len(found.line_keys()) else why for why, of in refused.items()]
-
-
-def _verdicts(found: Study, laws: Fitted, lines: Mapping[str, Sequence[SpeedupPoint]]) -> list[str]:
-    """Return one sentence per line: of the Universal Scalability Law about the best count, or of the measured sizes
-    where it is not fitted or nothing is faster than one.
-    """
-    plural, singular = words_of(found.field)
-    said = [f"No fitted law. {sentence}" for sentence in found.obstacles]
-    for line in () if said else found.line_keys():
-        title = line_title(found, line)
-        known = next((each for each in laws.get(title, ()) if each.law is SCALABILITY), None)
-        largest = max(timing.count for timing in found.of(line))
-        words = (
-            in_words(known, largest, plural, singular)
-            if known and not is_flat(lines[title])
-            else speedup.in_words(lines[title], plural)
-        )
-        said += [f"{title}: {words}" if title else words] if words else []
-    return said
 
 
 def _cautions(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]], *, goes_on: bool) -> list[str]:

@@ -10,10 +10,10 @@ import pytest
 from app.charts.curve_points import clocks
 from app.charts.sweep_data import EXECUTION, references
 from app.run.summary_html import tiles
-from app.scaling.breakdown import of_sweep
 from app.scaling.staleness import _who_records_it
 from engine import registry
 from engine.analysis.comparability import crowded
+from engine.analysis.scaling.findings import of_sweep
 from engine.analysis.scaling.scaling_data import Study, at_once, axis_of, words_of
 from engine.config import Config, setting
 from engine.data.catalogue import DatasetName

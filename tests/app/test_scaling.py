@@ -10,9 +10,10 @@ from streamlit.testing.v1 import AppTest
 from app.charts.sweep_charts import error_bars
 from app.links.addresses import read_run_ids
 from app.links.compare import ids_text
-from app.scaling.breakdown import intervals, named, of_sweep, stacked
+from app.scaling.breakdown import intervals, named, stacked
 from app.scaling.staleness_charts import MOST_ROWS, against_expected, result_along, spread
 from app.scaling.view import MEASURES, picture, with_interval
+from engine.analysis.scaling.findings import of_sweep
 from engine.analysis.scaling.laws import SCALABILITY
 from engine.analysis.scaling.scaling_data import TimedRun, bars
 from engine.analysis.scaling.speedup import sizes
