@@ -25,6 +25,21 @@ def launch(home: Home, asked: Launch, *, timeout_s: float = PAGE_TIMEOUT_S, once
 
     Raises UnknownName, ConfigError, DeviceError if it can't run on this machine, StoreBusy.
     """
+    ready = checked(home, asked)
+    with Store.open(home, timeout_s=timeout_s) as store:
+        return store.runs.add(ready, once)
+
+
+def rehearse(home: Home, asked: Launch, *, timeout_s: float = PAGE_TIMEOUT_S) -> Launch:
+    """Return what `launch` would queue, and queue nothing; raises what it raises."""
+    ready = checked(home, asked)
+    with Store.open(home, timeout_s=timeout_s) as store, store.rehearsal():
+        store.runs.add(ready)
+    return ready
+
+
+def checked(home: Home, asked: Launch) -> Launch:
+    """Return a launch with checked settings and its demand; raises UnknownName, ConfigError, DeviceError."""
     config = definition(asked).config.check(asked.config)
     if asked.terms.target and is_own(asked):
         raise ConfigError.of(
@@ -32,7 +47,7 @@ def launch(home: Home, asked: Launch, *, timeout_s: float = PAGE_TIMEOUT_S, once
             f"{asked.experiment} is an experiment of the lab's own, which runs on this machine only; got cluster "
             f"{asked.terms.target}. Choose this machine.",
         )
-    checked = replace(
+    return replace(
         asked,
         config=config.model_dump(mode="json"),
         owner=owner_of(asked.owner),
@@ -41,8 +56,6 @@ def launch(home: Home, asked: Launch, *, timeout_s: float = PAGE_TIMEOUT_S, once
         name=asked.name if asked.parent_id else checked_name(asked.name),
         terms=asked.terms.checked(),
     )
-    with Store.open(home, timeout_s=timeout_s) as store:
-        return store.runs.add(checked, once)
 
 
 def kept_preset(asked: Launch, values: Mapping[str, Any], but: Collection[str] = ()) -> str | None:

@@ -21,7 +21,7 @@ from tests.waiting import PATIENCE_S
 TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
 LAYERS = (
-    "engine.errors engine.home engine.home engine.museum.exhibit engine.metrics engine.histograms engine.catalogue",
+    "engine.errors engine.home engine.museum.exhibit engine.metrics engine.histograms engine.catalogue",
     "engine.config engine.config_values engine.seeding engine.trace engine.recorder engine.pipelining",
     "engine.experiment engine.script engine.own_methods",
     "engine.registry engine.launch_options engine.filter engine.access engine.store",
@@ -34,6 +34,7 @@ LAYERS = (
     "engine.runtime.command",
     "engine.runner engine.cluster engine.runner.runner",
     "engine.training engine.plugin engine.experiments engine.museum.method engine.museum.exhibits engine.worker",
+    "engine.parallab_client engine.mcp_server",
     "engine.doctor engine.cluster.node_checks engine.cluster.doctor engine.cli engine.__main__",
     "app.core app.links app.charts app.report app.ui app.actions app.export app.auth",
     "app.home app.launch app.run app.runs app.compare app.sweep app.duel app.scaling app.figures app.museum",

@@ -14,6 +14,7 @@ from app.api.lab_shapes import (
     MetricList,
     MetricTold,
     PresetTold,
+    RecipeTold,
     SweepInFull,
     SweepList,
     SweepTold,
@@ -49,9 +50,12 @@ class SweepsAsked(Asked):
 
 @router.get("/experiments", summary="List experiments")
 def experiment_list() -> ExperimentList:
-    """Return the experiments of this version and the lab's own."""
+    """Return the experiments of this version and the lab's own, and its recipes."""
     faults = [FaultTold(name=each.name, sentence=str(each.fault)) for each in own_experiments() if each.fault]
-    return ExperimentList(experiments=[ExperimentTold(**_card(found)) for found in experiments()], faults=faults)
+    with Reader.open(Home.find()) as reader:
+        recipes = [RecipeTold.model_validate(each) for each in reader.recipes.everyone()]
+    cards = [ExperimentTold(**_card(found)) for found in experiments()]
+    return ExperimentList(experiments=cards, faults=faults, recipes=recipes)
 
 
 @router.get("/experiments/{name}", summary="Get an experiment", responses={404: described("Unknown experiment.")})

@@ -13,14 +13,16 @@ from app.api.lab_shapes import (
     MachineTold,
     Me,
     QueueTold,
+    QuotaTold,
     RunnerTold,
     SampleTold,
     WaitTold,
 )
-from app.api.run_shapes import Asked
+from app.api.run_shapes import Asked, left_out
 from app.auth.middleware import VISITOR
 from app.core.visitor import Visitor
-from engine.access.quotas import limits
+from engine.access.agents import acting_agent
+from engine.access.quotas import BOUNDS, limits
 from engine.access.rules import COMMANDS, PersonStanding
 from engine.errors import ConfigError
 from engine.home import Home
@@ -39,6 +41,17 @@ class QueueAsked(Asked):
     limit: int = Field(100, ge=1, le=MOST, description="Maximum number of queued runs.")
 
 
+class QuotaAsked(Asked):
+    """Query parameters of the quota."""
+
+    owner: str | None = Field(
+        None,
+        json_schema_extra=left_out,
+        max_length=60,
+        description="Person in a lab without accounts; otherwise it is the token's.",
+    )
+
+
 @router.get("/me", summary="Get the signed-in user")
 def me(request: Request) -> Me:
     """Return the person of the token or session, and their permissions."""
@@ -49,8 +62,27 @@ def me(request: Request) -> Me:
         name=standing.name,
         role=who.role if who else None,
         scope=who.scope if who else None,
+        agent=agent.name if (agent := acting_agent()) else None,
         accounts=found.asked,
         may=[name for name in COMMANDS if standing.may(name)],
+    )
+
+
+@router.get("/quota", summary="Get the person's usage and limits")
+def quota(asked: Annotated[QuotaAsked, Query()], request: Request) -> QuotaTold:
+    """Return what the runs of the token's person use, their limits, and those of the agent that asks."""
+    home, agent, who = Home.find(), acting_agent(), visitor(request).who
+    person = who.name if who else asked.owner or ""
+    mine = limits(home).of(person)
+    with Reader.open(home) as reader:
+        held, of_agents = reader.quotas.held(person), reader.quotas.held_by_agents(person)
+        own = reader.quotas.held_by_agents(person, agent) if agent else None
+    return QuotaTold(
+        **vars(held),
+        **{name.removesuffix("_per_person"): getattr(mine, name) for name in BOUNDS},
+        agent_runs=of_agents,
+        own_agent_runs=own,
+        max_own_agent_runs=agent.runs if agent else None,
     )
 
 

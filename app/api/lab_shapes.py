@@ -7,6 +7,7 @@ from pydantic import Field
 from app.api.run_shapes import Count, Id, Moment, Number, Shape
 from engine.access.rules import Role
 from engine.launch_options import Priority
+from engine.store.access.sign_ins import Scope
 from engine.store.records import Status
 
 
@@ -15,13 +16,33 @@ class Me(Shape):
 
     name: str = Field(description="Person of the token or session; empty in a lab without accounts.")
     role: Role | None = Field(description="Null in a lab without accounts, where everyone has all permissions.")
-    scope: Literal["read", "launch"] | None = Field(
-        description="Name of the token; null for a browser and in a lab without accounts."
-    )
+    scope: Scope | None = Field(description="Of the token; null for a browser and in a lab without accounts.")
+    agent: str | None = Field(description="The agent that asks, which acts with a member's permissions at most.")
     accounts: bool = Field(description="Whether the lab has accounts.")
     may: list[str] = Field(
-        description="Permitted commands on the person's own objects; the API offers launch and cancel."
+        description="Permitted commands on the person's own objects; the API offers launch, cancel and note."
     )
+
+
+class QuotaTold(Shape):
+    """Usage of a person's runs, and their limits; null for no limit."""
+
+    person: str
+    running: Count
+    max_running: int | None
+    queued: Count
+    max_queued: int | None
+    cores: Count
+    max_cores: int | None
+    gpus: Count
+    max_gpus: int | None
+    max_run_time_s: Number | None = Field(description="Longest time limit of a run.")
+    disk_bytes: Count = Field(description="Of folders and store, as last measured.")
+    max_disk_gb: Number | None
+    agent_runs: Count = Field(description="Queued and running runs of the person's agents.")
+    max_agent_runs: int | None
+    own_agent_runs: Count | None = Field(description="Those of the agent that asks; null for a person.")
+    max_own_agent_runs: int | None
 
 
 class SweepTold(Shape):
@@ -82,11 +103,20 @@ class FaultTold(Shape):
     sentence: str = Field(description="Place, reason and cure.")
 
 
+class RecipeTold(Shape):
+    """A command that was saved under a name."""
+
+    name: str
+    title: str
+    description: str
+
+
 class ExperimentList(Shape):
     """All experiments."""
 
     experiments: list[ExperimentTold]
     faults: list[FaultTold] = Field(description="Those of the lab's own that can't be used.")
+    recipes: list[RecipeTold] = Field(description="Commands that people saved under a name, which launches them.")
 
 
 class PresetTold(Shape):

@@ -1,4 +1,6 @@
-"""The changes of the API: launch a run or a sweep, once per key, and cancel a run."""
+"""The changes of the API: launch a run or a sweep, once per key, and say before what that would be; cancel a run; write
+a note.
+"""
 
 import shutil
 from dataclasses import replace
@@ -13,29 +15,34 @@ from app.api.errors import described
 from app.api.lab_routes import acting
 from app.api.lab_shapes import SweepInFull
 from app.api.run_routes import RunId
-from app.api.run_shapes import Body, Id, RunEntry, ScriptTold, Shape, TermsTold, left_out
+from app.api.run_shapes import Body, Count, Demanded, Id, Number, RunEntry, ScriptTold, Shape, TermsTold, left_out
 from app.auth.bearer import API, token_of
 from app.core.assets import at
 from app.core.visitor import shown_secret
 from engine.access import command_link
+from engine.access.agents import acting_agent
 from engine.analysis.total_work import unreached
 from engine.config_values import MOST_RUNS, read_values
-from engine.errors import ConfigError
+from engine.errors import ConfigError, Forbidden
 from engine.home import Home
-from engine.launch import launch
+from engine.launch import launch, rehearse
 from engine.launch_options import LaunchOptions
+from engine.queue.sweep_estimate import before_launch
 from engine.registry import definition
 from engine.script.command import Command, missing_file, read_command
 from engine.script.enrich import enriched
 from engine.store import Launch, Reader, Status, Store, SweepLaunch
 from engine.store.launches import LONGEST_KEY, LaunchKey
-from engine.store.runs.commands import NAME_LENGTH
+from engine.store.runs.commands import NAME_LENGTH, NOTE_LENGTH
+from engine.store.sweeps.sweeps import SEED
 from engine.store.timestamps import now
-from engine.sweep.launch import launch_sweep
+from engine.sweep.launch import launch_sweep, rehearse_sweep
+from engine.sweep.plan import cautions, plan
 
 router = APIRouter()
 LONGEST_BODY = 64 * 1024
 TIMEOUT_S = 5.0
+MOST_NAMED = 12
 Owner = Annotated[
     str | None,
     Field(
@@ -132,6 +139,39 @@ class Launched(RunEntry):
     )
 
 
+class Planned(Shape):
+    """What a launch would queue."""
+
+    experiment: str
+    owner: str
+    runs: Count = Field(description="Number of runs.")
+    names: list[str] = Field(description=f"Names of the first {MOST_NAMED} of them.")
+    config: dict[str, Any] = Field(description="All settings that the runs share; the seed is the first run's.")
+    over: dict[str, list[Any]] = Field(description="Values of each varied setting.")
+    demand: Demanded = Field(description="Of the largest run.")
+    core_hours: Number | None = Field(description="Estimated usage of all runs; null without similar runs.")
+    gpu_hours: Number | None
+    idle_s: Number | None = Field(description="Estimated seconds to the last end on an idle machine.")
+    ends_in_s: Number | None = Field(description="The same given the other runs.")
+    estimated_from: Count = Field(description="Number of the runs that have similar ones.")
+    cautions: list[str] = Field(description="Intervals that exceed the length of a run; they have no effect.")
+
+
+class Noting(Body):
+    """A note to write."""
+
+    text: str = Field(max_length=NOTE_LENGTH, description="The text; Markdown is not interpreted.")
+    append: bool = Field(True, description="Whether it is added as a paragraph; otherwise it replaces the note.")
+    owner: Owner = None
+
+
+class WrittenNote(Shape):
+    """The note of a run."""
+
+    id: Id
+    note: str
+
+
 class Cancellation(Body):
     """Options of a cancel."""
 
@@ -209,22 +249,7 @@ def submit_sweep(asked: SweepSubmission, request: Request, response: Response, k
     home, owner, began_at = Home.find(), acting(request, asked.owner), now()
     once = LaunchKey.of(key, asked.model_dump(mode="json")) if key is not None else None
     with shown_secret(home, token_of(request.scope)):
-        wanted = _wanted(home, asked, owner)
-        known = definition(wanted)
-        preset = known.preset(asked.preset).settings if asked.preset else {}
-        grid = {
-            name: read_values(known.config, name, values) if isinstance(values, str) else values
-            for name, values in asked.over.items()
-        }
-        sweep = SweepLaunch(
-            replace(wanted, config={**preset, **asked.config}),
-            grid,
-            asked.seeds,
-            exclusive=asked.exclusive,
-            stop_after=asked.stop_after,
-            seed_field=asked.seed_field,
-        )
-        sweep_id = launch_sweep(home, sweep, timeout_s=TIMEOUT_S, once=once)
+        sweep_id = launch_sweep(home, _sweep(home, asked, owner), timeout_s=TIMEOUT_S, once=once)
     found = sweep_in_full(sweep_id)
     response.headers["location"] = at(f"{API}/sweeps/{sweep_id}")
     if once and found.created_at < began_at:
@@ -232,11 +257,75 @@ def submit_sweep(asked: SweepSubmission, request: Request, response: Response, k
     return found
 
 
+@router.post(
+    "/plan",
+    summary="Say what a launch would do",
+    responses={
+        400: described("Invalid request body."),
+        413: described(f"The request body exceeds {LONGEST_BODY // 1024} KB."),
+    },
+)
+def plan_launch(asked: SweepSubmission, request: Request) -> Planned:
+    """Check a launch as POST /runs does, or with `over` or `seeds` as POST /sweeps does, and queue nothing: what they
+    would refuse is refused. Returns the runs, their resources, and estimates from similar runs.
+    """
+    home, owner = Home.find(), acting(request, asked.owner)
+    with shown_secret(home, token_of(request.scope)):
+        if asked.over or asked.seeds > 1:
+            sweep = _sweep(home, asked, owner)
+            runs = rehearse_sweep(home, sweep, timeout_s=TIMEOUT_S)
+            planned = plan(sweep)
+            fields = [name for name in planned.grid if name != SEED]
+            warned = cautions(sweep.shared.experiment, planned, sweep.shared.terms.max_run_time_s)
+        else:
+            wanted, fields = _wanted(home, asked, owner), []
+            known = definition(wanted)
+            config = known.configure(asked.preset, asked.config)
+            runs = [rehearse(home, replace(wanted, config=config.model_dump(mode="json")), timeout_s=TIMEOUT_S)]
+            warned = unreached(known, config, wanted.terms.max_run_time_s)
+    first, most = runs[0], max((run.demand for run in runs), key=lambda each: (each.cores, each.gpus, each.ranks))
+    with Reader.open(home) as reader:
+        costs = None if first.terms.target else before_launch(reader, home, runs, fields, exclusive=asked.exclusive)
+    return Planned(
+        experiment=first.experiment,
+        owner=owner,
+        runs=len(runs),
+        names=[run.name for run in runs[:MOST_NAMED] if run.name],
+        config={name: value for name, value in first.config.items() if name not in fields},
+        over={name: list(dict.fromkeys(run.config[name] for run in runs)) for name in fields},
+        demand=Demanded.model_validate(most),
+        **{name: getattr(costs, name, None) for name in ("core_hours", "gpu_hours", "idle_s", "ends_in_s")},
+        estimated_from=costs.like if costs else 0,
+        cautions=warned,
+    )
+
+
+def _sweep(home: Home, asked: SweepSubmission, owner: str) -> SweepLaunch:
+    """Return the sweep that a request launches."""
+    wanted = _wanted(home, asked, owner)
+    known = definition(wanted)
+    preset = known.preset(asked.preset).settings if asked.preset else {}
+    grid = {
+        name: read_values(known.config, name, values) if isinstance(values, str) else values
+        for name, values in asked.over.items()
+    }
+    return SweepLaunch(
+        replace(wanted, config={**preset, **asked.config}),
+        grid,
+        asked.seeds,
+        exclusive=asked.exclusive,
+        stop_after=asked.stop_after,
+        seed_field=asked.seed_field,
+    )
+
+
 def _wanted(home: Home, asked: Submission, owner: str) -> Launch:
     """Return what a request launches, without its config. Raises Forbidden before anything of a command is read."""
     command, name = None, asked.experiment or ""
     if (asked.experiment is None) == (asked.command is None):
         raise ConfigError.of("experiment", "Either experiment or command is required, not both.")
+    if asked.command is not None and acting_agent():
+        raise Forbidden("An agent can launch experiments and recipes, not commands. A person can save one as a recipe.")
     with Reader.open(home) as reader:
         if asked.command is None:
             command = reader.recipes.command_of(name)
@@ -284,3 +373,25 @@ def cancel(run_id: RunId, asked: Cancellation, request: Request) -> Cancelled:
     by = acting(request, asked.owner)
     with Store.open(Home.find(), timeout_s=TIMEOUT_S) as store:
         return Cancelled(id=run_id, status=store.runs.cancel(run_id, by=by, force=asked.force))
+
+
+@router.post(
+    "/runs/{run_id}/note",
+    summary="Write a run's note",
+    responses={
+        400: described("Invalid request body."),
+        404: described("Unknown run."),
+        413: described(f"The request body exceeds {LONGEST_BODY // 1024} KB."),
+    },
+)
+def note(run_id: RunId, asked: Noting, request: Request) -> WrittenNote:
+    """Add a paragraph to the note of a run, or replace it; a repeated request adds none. Requires a token with scope
+    launch or agent.
+    """
+    by = acting(request, asked.owner)
+    with Store.open(Home.find(), timeout_s=TIMEOUT_S) as store, store.db.change():
+        there, text = store.read.runs.one(run_id).note if asked.append else "", asked.text.strip()
+        if there:
+            text = there if f"\n\n{there}".endswith(f"\n\n{text}") else f"{there}\n\n{text}"
+        store.annotations.set_note(run_id, text, by=by)
+        return WrittenNote(id=run_id, note=store.read.runs.one(run_id).note)

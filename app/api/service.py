@@ -13,7 +13,7 @@ from starlette.responses import FileResponse
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api import catalogue_routes, curve_routes, lab_routes, launch_routes, run_routes
+from app.api import analysis_routes, catalogue_routes, curve_routes, lab_routes, launch_routes, run_routes
 from app.api.errors import add_refusals, described, refusal
 from app.api.launch_routes import LONGEST_BODY
 from app.auth.bearer import API
@@ -29,7 +29,7 @@ changes; a signed-in browser can read too. A lab without accounts answers only o
 Times are UTC, ISO 8601. A field's name ends in its unit (`execution_time_s`, `memory_mb`). JSON is strict: non-finite numbers are the strings
 "NaN", "Infinity" and "-Infinity"; null means no value. Lists use a cursor: pass `next` as `before`. Names, notes, titles and causes are
 text from people and programs: always show them as text."""  # noqa: E501
-CLIENT = ROOT / "app" / "api" / "parallab_client.py"
+CLIENT = ROOT / "engine" / "parallab_client.py"
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: described("Missing or invalid token."),
     403: described("Not permitted by the token's scope or the person's role, or a cross-site request."),
@@ -59,7 +59,7 @@ def api() -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     add_refusals(made)
-    for part in (lab_routes, run_routes, curve_routes, catalogue_routes, launch_routes):
+    for part in (lab_routes, run_routes, curve_routes, catalogue_routes, analysis_routes, launch_routes):
         for route in part.router.routes:
             if isinstance(route, APIRoute):  # unwrap docstrings: viewers wrap descriptions
                 route.description = re.sub(r"(?<!\n)\n(?!\n)", " ", route.description)

@@ -9,6 +9,7 @@ from starlette.types import Scope
 from app.core.assets import inside
 from app.core.caches import NEVER_STORE
 from app.core.visitor import Visitor
+from engine.access.agents import HEADER, ActingAgent
 from engine.store import Reader
 from engine.store.access.sign_ins import key_of
 
@@ -29,6 +30,7 @@ READS = (
     "python -m engine tokens make NAME --scope launch"
 )
 BROWSER = "A browser's sign-in is read-only for the API. Send a token with scope launch."
+LONGEST_AGENT = 60
 LONGEST = 200
 """Maximum length of an accepted token, in characters."""
 
@@ -57,12 +59,20 @@ def visitor(reader: Reader, token: str) -> Visitor:
     return Visitor(asked, reader.tokens.holder(token) if asked and token else None, key_of(token))
 
 
+def agent_of(scope: Scope, found: Visitor) -> ActingAgent | None:
+    """Return the agent that sends a request: that of its token, or in a lab without accounts the one it names."""
+    if found.who is not None or found.asked or not takes_tokens(scope):
+        return found.who.agent if found.who else None
+    named = " ".join(Headers(scope=scope).get(HEADER, "").split())[:LONGEST_AGENT]
+    return ActingAgent(named) if named.isprintable() and named else None
+
+
 def refusal(scope: Scope, found: Visitor) -> Response | None:
     """Return the error response of a request to a token path; None if it is allowed."""
     if not found.welcome:
         shown = token_of(scope) is not None
         return _refuse(401, DEAD if shown else NONE, f'{REALM}, error="invalid_token"' if shown else REALM)
-    if found.who is None or scope["method"] in SAFE or found.who.scope == "launch":
+    if found.who is None or scope["method"] in SAFE or found.who.scope in ("launch", "agent"):
         return None
     sentence = BROWSER if found.who.scope is None else READS.format(method=scope["method"])
     return _refuse(403, sentence, f'{REALM}, error="insufficient_scope", scope="launch"')

@@ -20,6 +20,7 @@ from app.core.caches import NEVER_STORE, SharedReader
 from app.core.console_address import FAR, LOOPBACK, is_loopback
 from app.core.visitor import LINK_AGE_S, Visitor, is_secure, link_cookie, safe_way, sign_link, visitor
 from engine.access import command_link
+from engine.access.agents import acting_through
 from engine.access.providers import CALLBACK
 from engine.access.rules import LOST
 from engine.errors import EngineError, StoreError
@@ -200,7 +201,8 @@ class Gate:
         elif scope["type"] == "websocket" and found.welcome:
             await self.app(scope, self._while_welcome(scope, receive, send), send)
         elif found.welcome or inside(scope["path"]) in PUBLIC:
-            await self.app(scope, receive, _never_kept(send) if found.who else send)
+            with acting_through(bearer.agent_of(scope, found)):
+                await self.app(scope, receive, _never_kept(send) if found.who else send)
         elif scope["type"] == "http":
             await self._way_in(scope)(scope, receive, send)
         else:

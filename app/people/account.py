@@ -9,9 +9,11 @@ from app.core.assets import at
 from app.ui import components, current_user
 from app.ui.html import as_text, entry, facts, link, strong, table, when
 from app.ui.store_access import command, give, reading, say_trouble
+from engine.access.agents import AGENT_RUNS, MOST_AGENT_RUNS
 from engine.access.rules import ROLE_WORDS, ROLES, Role, abilities
+from engine.errors import counted
 from engine.store import Person, Store
-from engine.store.access.sign_ins import IDLE_S, LASTS_S, TOKEN_DAYS, Scope, SignIn, Token
+from engine.store.access.sign_ins import IDLE_S, LASTS_S, SCOPES, TOKEN_DAYS, Scope, SignIn, Token
 from engine.store.timestamps import now
 
 HOUR_S, DAY_S = 3_600, 86_400
@@ -143,23 +145,34 @@ def in_words(agent: str) -> str:
 
 # ---- API tokens of a person: create, show once, list, revoke -------------------------------------------------------
 
-SCOPES: dict[Scope, str] = {
+SCOPE_WORDS: dict[Scope, str] = {
     "read": "read: view runs and series",
     "launch": "launch: read, and launch runs in your name",
+    "agent": "agent: as launch, marked in the audit log, with a quota of its own",
 }
 USUAL_DAYS = 90
-_NAME, _SCOPE, _DAYS, _MADE = "account.token.name", "account.token.scope", "account.token.days", "account.token.made"
+_NAME, _SCOPE, _DAYS, _RUNS, _MADE = (f"account.token.{name}" for name in ("name", "scope", "days", "runs", "made"))
 
 
 def tokens(me: Person, found: Sequence[Token]) -> None:
     """Show the form, the token just created, and the list of tokens."""
-    scopes: list[Scope] = ["read", "launch"] if ROLES.index(me.role) >= ROLES.index("member") else ["read"]
+    scopes: list[Scope] = [*SCOPES] if ROLES.index(me.role) >= ROLES.index("member") else ["read"]
     with st.form("account.token", border=True):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             st.text_input("Purpose", key=_NAME, max_chars=60, placeholder="nightly report")
-            st.selectbox("Scope", scopes, key=_SCOPE, format_func=SCOPES.__getitem__, width=320)
+            st.selectbox("Scope", scopes, key=_SCOPE, format_func=SCOPE_WORDS.__getitem__, width=320)
             st.number_input(
                 "Valid for (days)", min_value=1, max_value=TOKEN_DAYS, value=USUAL_DAYS, step=1, key=_DAYS, width=140
+            )
+            st.number_input(
+                "Runs of an agent",
+                min_value=1,
+                max_value=MOST_AGENT_RUNS,
+                value=AGENT_RUNS,
+                step=1,
+                key=_RUNS,
+                width=140,
+                help="For scope agent: how many of its runs may be queued or running at once.",
             )
         st.form_submit_button("Create token", on_click=_make, args=(me.name,))
         say_trouble(_NAME)
@@ -175,7 +188,7 @@ def tokens(me: Person, found: Sequence[Token]) -> None:
 def _entry(one: Token, name: str) -> None:
     over = "revoked" if one.revoked_at else "expired" if one.expires_at <= now() else ""
     facts = [
-        f"scope {one.scope}",
+        f"scope {one.scope}" + (f", {counted(one.agent_runs, 'run')} at once" if one.agent_runs else ""),
         "created " + when(one.made_at),
         "last used " + when(one.used_at) if one.used_at else "not used yet",
         over or _until(one),
@@ -199,9 +212,10 @@ def _until(one: Token) -> str:
 def _make(name: str) -> None:
     """Create the token before the page reruns; the page shows it once."""
     purpose, scope, days = str(st.session_state[_NAME]), st.session_state[_SCOPE], int(st.session_state[_DAYS])
+    runs = int(st.session_state[_RUNS]) if scope == "agent" else None
 
     def make(store: Store) -> None:
-        st.session_state[_MADE] = store.tokens.make(name, purpose, scope, by=name, days=days)
+        st.session_state[_MADE] = store.tokens.make(name, purpose, scope, by=name, days=days, agent_runs=runs)
 
     if give(make, _NAME):
         st.session_state[_NAME] = ""

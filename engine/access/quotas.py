@@ -50,6 +50,7 @@ BOUNDS: dict[str, Bounds] = {
     "max_gpus_per_person": Bounds(0, 1_000, "GPUs in use"),
     "max_run_time_s": Bounds(1, LONGEST_S, "run time", "s", is_whole=False),
     "max_disk_gb": Bounds(0.001, 1_000_000, "disk space of runs", "GB", is_whole=False),
+    "max_agent_runs_per_person": Bounds(0, 10_000, "queued and running runs of agents"),
 }
 """Every limit, by its name in the file."""
 
@@ -64,6 +65,8 @@ class Limits:
     max_gpus_per_person: int | None = None
     max_run_time_s: float | None = None
     max_disk_gb: float | None = None
+    max_agent_runs_per_person: int | None = None
+    """Of all agents of a person; each has its own number besides."""
     host_network: bool = False
     """For the whole lab: whether ranks may listen on the machine's network where they can't have a network namespace.
     """

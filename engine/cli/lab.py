@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import click
 
+from engine.access.agents import AGENT_RUNS
 from engine.access.confusables import sort_key
 from engine.access.providers import is_of_this_machine
 from engine.access.quotas import BOUNDS, GB, Limits, limits, read_value, size
@@ -241,13 +242,16 @@ def tokens_command() -> None:
 def make_command(
     name: str = argument(),
     person: str | None = option("Owner of the token; default: yourself."),
-    scope: Scope = option("Permission: read only, or also launch runs.", default="read"),
+    scope: Scope = option("Permission: read only, also launch runs, or launch them as an agent.", default="read"),
     days: int = option("Days until it expires.", default=90),
+    agent_runs: int | None = option(
+        f"Runs that an agent may have queued or running at once.  [default: {AGENT_RUNS}]", metavar="NUMBER"
+    ),
     owner: str = OWNER,
 ) -> None:
     """Create a token; NAME describes its purpose. It is shown only once: the store keeps only its SHA-256."""
     with Store.open(Home.find()) as store:
-        token = store.tokens.make(person or owner, name, scope, by=owner, days=days)
+        token = store.tokens.make(person or owner, name, scope, by=owner, days=days, agent_runs=agent_runs)
     answer({"token": token}, token)
 
 
@@ -328,6 +332,7 @@ class QuotaTexts:
     max_queued_per_person: str | None = _quota("max_queued_per_person", "--queued")
     max_cores_per_person: str | None = _quota("max_cores_per_person", "--cores")
     max_gpus_per_person: str | None = _quota("max_gpus_per_person", "--gpus")
+    max_agent_runs_per_person: str | None = _quota("max_agent_runs_per_person", "--agent-runs")
     max_run_time_s: str | None = _quota("max_run_time_s", "--run-time")
     max_disk_gb: str | None = _quota("max_disk_gb", "--disk")
 
@@ -355,7 +360,9 @@ def set_command(
     asked = {name: text.strip().lower() for name, text in vars(quotas).items() if text is not None}
     of_lab = {"host_network": host_network, "disturbed_above": disturbed_above}
     if not asked and all(value is None for value in of_lab.values()):
-        own = "--running, --queued, --cores, --gpus, --run-time, --disk, --host-network, --disturbed-above"
+        own = (
+            "--running, --queued, --cores, --gpus, --agent-runs, --run-time, --disk, --host-network, --disturbed-above"
+        )
         raise ConfigError.of("", f"limits set needs at least one of {own}.")
     for name, value in of_lab.items():
         if value is not None and person is not None:

@@ -3,7 +3,8 @@
 import logging
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -80,6 +81,13 @@ class Store:
             raise
         return opened
 
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """Check the commands of a block as usual, and undo them; a refusal is raised and recorded."""
+        with suppress(_Rehearsed), self.db.change():
+            yield
+            raise _Rehearsed
+
     def close(self) -> None:
         """Close the connection."""
         self.db.close()
@@ -89,6 +97,10 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Rehearsed(Exception):
+    """Everything was allowed, and is rolled back."""
 
 
 # ---- `Reader`: all queries of the store, over one connection -------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from engine.cluster.targets import machine_for
 from engine.config import MOST_SEED
@@ -26,6 +27,21 @@ def launch_sweep(
     With `timing`, the runner adds runs of each combination to the `seeds` ones until its median time is known. Raises
     what `plan` raises, DeviceError for a run that could never run here, StoreBusy if the store is locked.
     """
+    sweep, runs, equal = _ready(home, asked)
+    with Store.open(home, timeout_s=timeout_s) as store:
+        return store.sweeps.add(sweep, runs, equal, once)
+
+
+def rehearse_sweep(home: Home, asked: SweepLaunch, *, timeout_s: float = PAGE_TIMEOUT_S) -> list[Launch]:
+    """Return the runs that `launch_sweep` would queue, and queue nothing; raises what it raises."""
+    sweep, runs, equal = _ready(home, asked)
+    with Store.open(home, timeout_s=timeout_s) as store, store.rehearsal():
+        store.sweeps.add(sweep, runs, equal)
+    return runs
+
+
+def _ready(home: Home, asked: SweepLaunch) -> tuple[SweepLaunch, list[Launch], dict[str, Any]]:
+    """Return a checked sweep with its runs, and the settings of its equal work."""
     asked = with_seeds(asked)
     shared = replace(asked.shared, owner=owner_of(asked.shared.owner), name=checked_name(asked.shared.name))
     if asked.stop_after is not None and asked.stop_after < 1:
@@ -42,8 +58,7 @@ def launch_sweep(
     runs = new_runs(planned.cells, shared, machine_for(home, shared.terms))
     if asked.timing:
         runs = [warm_up(runs[0], shared.name), *runs]
-    with Store.open(home, timeout_s=timeout_s) as store:
-        return store.sweeps.add(replace(asked, shared=shared, grid=planned.grid), runs, equal, once)
+    return replace(asked, shared=shared, grid=planned.grid), runs, equal
 
 
 def new_runs(cells: Iterable[SweepCell], shared: Launch, here: Machine) -> list[Launch]:

@@ -20,7 +20,6 @@ from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import connect
 
-from app.api.parallab_client import Parallab
 from app.auth.middleware import Gate, Guard
 from app.core.console_address import greeting
 from app.core.visitor import COOKIE, came_by_link, link_cookie, shown_secret, why_no_commands
@@ -29,6 +28,7 @@ from engine.access import command_link
 from engine.errors import Forbidden
 from engine.home import Home
 from engine.launch import launch, retry
+from engine.parallab_client import Parallab
 from engine.script.command import read_command
 from engine.store import Launch, Reader, Store, SweepLaunch
 from engine.sweep.launch import launch_sweep

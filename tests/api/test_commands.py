@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.api.parallab_client import Parallab
+from engine.parallab_client import Parallab
 from tests.api.conftest import Lab, Script
 
 TEXT = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr', type=float, default=0.1)\n"

@@ -24,6 +24,9 @@ RULES_ELSEWHERE = {
     "GET /runs": ["400"],  # what the filter language allows no schema can say
     "POST /runs": ["422"],  # the bounds of settings stand in GET /experiments/{name}
     "POST /sweeps": ["422"],  # likewise
+    "POST /plan": ["422"],  # likewise
+    "GET /differences": ["422"],  # the numbers of runs must differ
+    "POST /runs/{run_id}/note": ["422"],  # as for a cancel
     "POST /runs/{run_id}/cancel": ["422"],  # whose name may be given depends on the token
     "GET /runs/{run_id}/series": ["400", "422"],  # how many curves there are, and which metrics, only the store knows
     "GET /runs/{run_id}/points": ["422"],  # likewise

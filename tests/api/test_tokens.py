@@ -13,11 +13,12 @@ OPERATIONS = [(method, path) for path, item in DOCUMENT["paths"].items() for met
 
 
 def ask(script: Script, method: str, path: str, run_id: int) -> httpx.Response:
-    path = path.format(run_id=run_id, sweep_id=999, name="hogwild")
+    path = path.format(run_id=run_id, sweep_id=999, duel_id=999, name="hogwild")
     if method == "get":
-        return script.get(path)
-    bodies = {"/runs": {"experiment": "hogwild"}, "/sweeps": {"experiment": "hogwild", "over": {"trainers": [1, 2]}}}
-    return script.post(path, bodies.get(path, {}))
+        return script.get(path, **({"runs": f"{run_id},{run_id + 1}"} if path == "/differences" else {}))
+    launch = {"experiment": "hogwild"}
+    bodies = {"/runs": launch, "/plan": launch, "/sweeps": {**launch, "over": {"trainers": [1, 2]}}}
+    return script.post(path, bodies.get(path, {"text": "x"} if path.endswith("note") else {}))
 
 
 def test_every_operation_asks_for_a_token_and_takes_one_of_its_scope(lab: Lab) -> None:
@@ -30,13 +31,13 @@ def test_every_operation_asks_for_a_token_and_takes_one_of_its_scope(lab: Lab) -
         assert (dead.status_code, 'error="invalid_token"' in dead.headers["www-authenticate"]) == (401, True)
         answer = ask(reads, method, path, run_id)
         if method == "get":
-            assert answer.status_code == (404 if "sweep_id" in path else 200), answer.text
+            assert answer.status_code == (404 if "sweep_id" in path or "duel_id" in path else 200), answer.text
         else:
             assert (
                 answer.status_code,
                 'error="insufficient_scope", scope="launch"' in answer.headers["www-authenticate"],
             ) == (403, True)
-            assert ask(launches, method, path, run_id).status_code in (201, 409)
+            assert ask(launches, method, path, run_id).status_code in (200, 201, 409)
     assert "plab_nonsense" not in dead.text
 
 
@@ -46,6 +47,7 @@ def test_a_browser_reads_alone_and_a_launch_token_gives_what_its_person_may(lab:
         "name": "vera",
         "role": "viewer",
         "scope": None,
+        "agent": None,
         "accounts": True,
         "may": [],
     }

@@ -14,7 +14,8 @@ from inspect import signature
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from engine.access import command_link
-from engine.access.rules import COMMANDS, LOST, Permission, PersonStanding, Program
+from engine.access.agents import acting_agent
+from engine.access.rules import COMMANDS, LOST, Permission, PersonStanding, Program, Role
 from engine.errors import Forbidden, StoreError
 from engine.home import Home
 from engine.script.command import Command
@@ -74,7 +75,8 @@ class Authorization:
     def audit(
         self, name: str, by: str, role: str, kind: str, targets: Sequence[object], detail: str, refused: str = ""
     ) -> None:
-        """Add an audit row for a command, done or refused."""
+        """Add an audit row for a command, done or refused; the role says that an agent gave it."""
+        role = f"{role} {agent.words}" if (agent := acting_agent()) else role
         what_by = {"at": now(), "who": str(by), "role": role, "command": name, "kind": kind}
         told = {"detail": storable(detail[:DETAIL_LENGTH]), "refused": storable(refused)}
         self.db.insert("audit", {**what_by, "targets": _written(targets), **told})
@@ -191,7 +193,13 @@ def granted(row: Row) -> tuple[Permission, ...]:
 
 
 def _standing(row: Row) -> PersonStanding:
-    return PersonStanding(row["name"], row["role"], granted=granted(row))
+    role = within_agents(row["role"]) if acting_agent() else row["role"]
+    return PersonStanding(row["name"], role, granted=granted(row))
+
+
+def within_agents(role: Role) -> Role:
+    """Return the role that an agent of a person of this role acts with: at most a member's."""
+    return "member" if role == "admin" else role
 
 
 def _spread(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -337,7 +345,9 @@ class Entry:
     at: str
     who: str
     role: str
-    """Role at that time: a role, anyone (in a lab without accounts), program, or nobody."""
+    """Role at that time: a role, anyone (in a lab without accounts), program, or nobody; behind it `via agent` and its
+    name, if an agent gave the command.
+    """
     command: str
     kind: str
     targets: tuple[int | str, ...]

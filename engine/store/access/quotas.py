@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from engine.access.agents import ActingAgent, acting_agent
 from engine.access.quotas import ALLOW_HOST_NETWORK, GB, Limits, limits, size
 from engine.access.rules import Program
 from engine.errors import ConfigError, LimitReached
@@ -92,6 +93,14 @@ class QuotaReader:
         """Return the usage of one person."""
         return self._held(str(person)).get(person, Held(person))
 
+    def held_by_agents(self, person: str, agent: ActingAgent | None = None) -> int:
+        """Return the number of a person's queued and live runs that agents launched, or one of them."""
+        sql = (
+            "SELECT count(*) FROM agent_launches JOIN runs ON runs.id = run_id WHERE owner = ?1 AND status IN "
+            f"('queued', {_ALIVE}) AND (?2 OR token_id IS ?3)"
+        )
+        return self.db.number(sql, [person, agent is None, agent and agent.token_id])
+
     def all_held(self) -> list[Held]:
         """Return the usage of everyone with usage, by name."""
         return [held for _, held in sorted(self._held(None).items())]
@@ -143,6 +152,24 @@ class QuotaChecks:
         held = self._quotas.held(owner) if _needs(mine) else Held(owner)
         if sentence := refusal(mine, owner, held, demands, wanted_s):
             raise LimitReached(sentence)
+        if (agent := acting_agent()) and (sentence := self._agent_refusal(mine, owner, agent, len(demands))):
+            raise LimitReached(sentence)
+
+    def _agent_refusal(self, mine: Limits, owner: str, agent: ActingAgent, more: int) -> str:
+        """Return why an agent may not queue that many more runs; empty if it may."""
+        most, held = mine.max_agent_runs_per_person, self._quotas.held_by_agents(owner)
+        if most is not None and held + more > most:
+            return (
+                f"Quota of the agents of {owner}: {held:,} of {most:,} runs are queued or running; {more:,} more can't "
+                f"be queued. Wait until some end, {ASK}"
+            )
+        held = self._quotas.held_by_agents(owner, agent)
+        if held + more > agent.runs:
+            return (
+                f"Quota of agent {agent.name}: {held:,} of {agent.runs:,} runs are queued or running; {more:,} more "
+                "can't be queued. Wait until some end, or ask the person for a token with a higher number."
+            )
+        return ""
 
     def cut(self, terms: LaunchOptions, owner: str) -> LaunchOptions:
         """Return the terms with a time limit of at most the owner's quota, which is also the default.

@@ -3,17 +3,20 @@
 import hashlib
 import secrets
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+from engine.access.agents import AGENT_RUNS, MOST_AGENT_RUNS, ActingAgent
 from engine.access.confusables import visible
 from engine.access.rules import ROLES, Permission, PersonStanding, Role
 from engine.errors import ConfigError, SignInRefused
 from engine.store.access.accounts import NEW_PASSWORD
-from engine.store.access.authorization import Authorization, command, granted
+from engine.store.access.authorization import Authorization, command, granted, within_agents
 from engine.store.connection import Connection, WriteConnection
 from engine.store.timestamps import in_seconds, now, seconds_since
 
-Scope = Literal["read", "launch"]
+Scope = Literal["read", "launch", "agent"]
+"""What a token is good for; an agent's is one that launches too, marked and with a quota of its own."""
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 Way = Literal["password", "provider"]
 LASTS_S = 7 * 24 * 3600.0
 """Maximum age of a session."""
@@ -37,11 +40,14 @@ class SignedIn:
     """Scope of a token; None for a browser."""
     granted: tuple[Permission, ...] = ()
     """Permissions that an admin has granted to this person."""
+    agent: ActingAgent | None = None
+    """The agent whose token it is."""
 
     @property
     def standing(self) -> PersonStanding:
         """What this person may do, apart from the scope of a token."""
-        return PersonStanding(self.name, self.role, granted=self.granted)
+        role = within_agents(self.role) if self.agent else self.role
+        return PersonStanding(self.name, role, granted=self.granted)
 
 
 @dataclass(frozen=True)
@@ -171,6 +177,9 @@ TOKEN_MARK = "plab_"
 """Prefix of every token, so that leaked ones are recognizable."""
 
 
+_SCOPE = "iif(agent_runs IS NULL, scope, 'agent') AS scope, agent_runs"
+
+
 @dataclass(frozen=True)
 class Token:
     """A token of a person's script."""
@@ -178,6 +187,8 @@ class Token:
     id: int
     name: str
     scope: Scope
+    agent_runs: int | None
+    """Most runs of an agent that are queued or running at once; None for other scopes."""
     made_at: str
     expires_at: str
     used_at: str | None
@@ -193,18 +204,21 @@ class TokenReader:
     def holder(self, token: str) -> SignedIn | None:
         """Return the person of a token; None if it was revoked or expired, or the account is disabled."""
         sql = (
-            "SELECT people.name, role, runs_commands, scope, expires_at FROM tokens JOIN people "
-            "ON people.id = person_id WHERE key = ? AND revoked_at IS NULL AND people.disabled_at IS NULL"
+            f"SELECT tokens.id, tokens.name AS token, people.name, role, runs_commands, {_SCOPE}, expires_at"
+            " FROM tokens JOIN people ON people.id = person_id WHERE key = ?"
+            " AND revoked_at IS NULL AND people.disabled_at IS NULL"
         )
         row = self.db.row(sql, [key_of(token)])
         if row is None or row["expires_at"] <= now():
             return None
-        return SignedIn(row["name"], row["role"], row["scope"], granted(row))
+        is_agent = row["agent_runs"] is not None
+        agent = ActingAgent(row["token"], row["agent_runs"], row["id"]) if is_agent else None
+        return SignedIn(row["name"], row["role"], row["scope"], granted(row), agent)
 
     def of(self, name: str) -> list[Token]:
         """Return a person's tokens, including revoked ones, newest first."""
         sql = (
-            "SELECT tokens.id, tokens.name, scope, made_at, expires_at, used_at, revoked_at FROM tokens JOIN "
+            f"SELECT tokens.id, tokens.name, {_SCOPE}, made_at, expires_at, used_at, revoked_at FROM tokens JOIN "
             "people ON people.id = person_id"
         )
         return self.db.records(Token, f"{sql} WHERE people.name = ? ORDER BY tokens.id DESC", [name])
@@ -217,17 +231,22 @@ class TokenCommands:
         self.db = db
 
     @command("make token", "person")
-    def make(self, person: str, name: str, scope: Scope, *, by: str, days: int = 90) -> str:
-        """Return a new token of a person, which is shown only once. Raises ConfigError for an invalid name, scope or
-        number of days.
+    def make(
+        self, person: str, name: str, scope: Scope, *, by: str, days: int = 90, agent_runs: int | None = None
+    ) -> str:
+        """Return a new token of a person, which is shown only once; one of scope agent may have `agent_runs` runs
+        queued or running at once (default: 4). Raises ConfigError for an invalid name, scope or number.
         """
         name = visible("name", " ".join(name.split()))
         if not 0 < len(name) <= 60:
             raise ConfigError.of(
                 "name", f"A token name must have 1 to 60 characters; got {len(name)}. Name its purpose."
             )
-        if scope not in ("read", "launch"):
-            raise ConfigError.of("scope", f"scope must be read or launch; got '{scope}'.")
+        if scope not in SCOPES:
+            raise ConfigError.of("scope", f"scope must be read, launch or agent; got '{scope}'.")
+        if agent_runs is not None and (scope != "agent" or not 1 <= agent_runs <= MOST_AGENT_RUNS):
+            what = f"agent_runs must be 1 to {MOST_AGENT_RUNS:,}, for scope agent; got {agent_runs} for scope {scope}."
+            raise ConfigError.of("agent_runs", what)
         if not 1 <= days <= TOKEN_DAYS:
             raise ConfigError.of("days", f"A token must expire after 1 to {TOKEN_DAYS} days; got {days}.")
         row = self.db.row("SELECT id, name, role FROM people WHERE name = ? AND disabled_at IS NULL", [person])
@@ -236,7 +255,7 @@ class TokenCommands:
             if not self.db.row("SELECT id FROM people LIMIT 1"):
                 why = "This lab has no accounts, so scripts need no token: leave it out, and name an owner in launches."
             raise ConfigError.of("person", why)
-        if scope == "launch" and ROLES.index(row["role"]) < ROLES.index("member"):
+        if scope != "read" and ROLES.index(row["role"]) < ROLES.index("member"):
             raise ConfigError.of(
                 "scope",
                 f"{row['name']} is a viewer and can't launch runs, so neither can their tokens. Create "
@@ -250,7 +269,8 @@ class TokenCommands:
             )
         token = TOKEN_MARK + secrets.token_urlsafe(32)
         times = {"made_at": now(), "expires_at": in_seconds(days * 86_400)}
-        self.db.insert("tokens", {"key": key_of(token), "person_id": row["id"], "name": name, "scope": scope, **times})
+        kind = {"scope": "launch", "agent_runs": agent_runs or AGENT_RUNS} if scope == "agent" else {"scope": scope}
+        self.db.insert("tokens", {"key": key_of(token), "person_id": row["id"], "name": name, **kind, **times})
         return token
 
     @command("revoke token", "token")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from engine.access.agents import acting_agent
 from engine.access.confusables import visible
 from engine.errors import ConfigError, WrongStatus, counted
 from engine.home import named_data
@@ -154,7 +155,8 @@ class RunChanges:
         return status
 
     def note_event(self, run_id: int, kind: str, who: str, detail: str) -> None:
-        """Record an event, within a change."""
+        """Record an event, within a change; that of an agent names it."""
+        detail = ", ".join(filter(None, (detail, agent.words))) if (agent := acting_agent()) else detail
         told = {"run_id": run_id, "at": now(), "kind": kind, "who": who, "detail": storable(detail)}
         self.db.insert("events", told)
 
@@ -230,7 +232,16 @@ class RunChanges:
             for count, noun in ((demand.ranks, "rank"), (demand.cores, "core"), (demand.gpus, "GPU"))
         )
         self.note_event(run_id, "queued", launch.owner, told)
+        self._keep_agent(run_id, launch)
         return run_id
+
+    def _keep_agent(self, run_id: int, launch: Launch) -> None:
+        """Record the agent that launched a run; the runner's retry of a lost one is its agent's too."""
+        if agent := acting_agent():
+            self.db.insert("agent_launches", {"run_id": run_id, "token_id": agent.token_id, "agent": agent.name})
+        elif launch.attempt:
+            sql = "INSERT INTO agent_launches SELECT ?, token_id, agent FROM agent_launches WHERE run_id = ?"
+            self.db.connection.execute(sql, [run_id, launch.parent_id])
 
     def _data_folder(self, run_id: int | None) -> str | None:
         row = self.db.row("SELECT data_folder FROM runs WHERE id = ?", [run_id])

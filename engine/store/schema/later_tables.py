@@ -298,6 +298,12 @@ CLONES = """CREATE TABLE clones ( -- runs that were launched with the settings o
     origin INTEGER NOT NULL -- id of the other run, which may have been deleted
 ) STRICT"""
 
+AGENT_LAUNCHES = """CREATE TABLE agent_launches ( -- runs that an agent launched for a person
+    run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE, -- the run
+    token_id INTEGER, -- the agent's token; null in a lab without accounts
+    agent TEXT NOT NULL -- what the agent is called
+) STRICT"""
+
 ARRIVALS = """CREATE TABLE arrivals ( -- hidden rows: of imports whose runs are not here yet, and curves on their way into a run that resumes
     first_id INTEGER PRIMARY KEY, -- the first of the run ids reserved for an import; minus the id of a run that resumes
     last_id INTEGER NOT NULL -- the last one
@@ -326,6 +332,7 @@ LATER_TABLES = (
         RECIPES,
         SCRIPT_METRICS,
         CLONES,
+        AGENT_LAUNCHES,
     ),
     *NOTICE_TABLES,
 )
@@ -375,6 +382,7 @@ LATER: dict[str, str] = {
     "sweeps.command_id": "the command that its runs run; null for other sweeps",
     "commands.script": "what identifies the script: its path, or the name of the recipe",
     "script_metrics.script": "what identifies the script, as in commands",
+    "tokens.agent_runs": "most runs queued or running at once of the agent that it is for; null for a script's token",
     "people.runs_commands": "1 if an admin has granted the permission to run commands",
     "runner.network": "network that ranks listen on: namespace, container or host; empty if unknown",
 }

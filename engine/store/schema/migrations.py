@@ -15,6 +15,7 @@ from sqlite3 import Connection
 from engine.store.schema.config_text import TEXT_BYTES, move_out
 from engine.store.schema.first_tables import ENDS_ARE_LAST, INDEXES, TABLES
 from engine.store.schema.later_tables import (
+    AGENT_LAUNCHES,
     ARRIVALS,
     AUDIT,
     BUCKETS,
@@ -431,3 +432,10 @@ def origins_of_clones(db: Connection) -> None:
     """Record which run a clone has its settings from."""
     db.execute(CLONES)
     db.execute("CREATE INDEX clones_origin ON clones (origin)")
+
+
+@steps()
+def tokens_of_agents(db: Connection) -> None:
+    """Let a token be an agent's, with a quota of its own: the runs that it launched."""
+    db.execute("ALTER TABLE tokens ADD COLUMN agent_runs INTEGER")
+    db.execute(AGENT_LAUNCHES)

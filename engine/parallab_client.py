@@ -67,6 +67,7 @@ class Parallab:
         token: str | None = None,
         *,
         owner: str | None = None,
+        agent: str | None = None,
         secret: str | None = None,
         timeout_s: float = 30.0,
         tries: int = 6,
@@ -75,6 +76,7 @@ class Parallab:
         """Connect to the lab at `url`; each request waits `timeout_s` and is tried up to `tries` times while the lab is
         busy or does not respond.
 
+        In a lab without accounts, `agent` says which program acts for the owner; with accounts, its token does.
         Defaults come from PARALLAB_URL (otherwise http://127.0.0.1:8501), PARALLAB_TOKEN and PARALLAB_OWNER. Raises
         ValueError for an invalid URL, and for a token that would be sent unencrypted (http) to another machine unless
         `insecure` allows it.
@@ -84,6 +86,7 @@ class Parallab:
         self.timeout_s, self.tries = timeout_s, max(1, tries)
         self._token = token or os.environ.get("PARALLAB_TOKEN")
         self._secret = secret
+        self._agent = {"Parallab-Agent": agent} if agent and not self._token else {}
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
             raise ValueError(f"url must look like https://lab.example:8501; got '{self.url}'.")
@@ -101,6 +104,10 @@ class Parallab:
         """Return the person of the token and their permissions."""
         return self._get("/me")
 
+    def quota(self) -> dict[str, Any]:
+        """Return the person's usage and limits, and those of the agent whose token it is."""
+        return self._get("/quota", {} if self._token else {"owner": self.owner})
+
     def runs(
         self,
         filter: str = "",
@@ -111,10 +118,11 @@ class Parallab:
         sweep: int | None = None,
         archived: bool = False,
         sort: str = "",
+        before: int | None = None,
         page: int = 100,
     ) -> Iterator[dict[str, Any]]:
         """Yield the runs that match all conditions, newest first, or by `sort` (such as `-test/accuracy.best`); pages
-        are requested as needed.
+        are requested as needed. `before` begins after that run.
         """
         kinds = [status] if isinstance(status, str) else list(status)
         asked = {
@@ -127,7 +135,7 @@ class Parallab:
             "sort": sort or None,
             "limit": page,
         }
-        return self._pages("/runs", "runs", asked)
+        return self._pages("/runs", "runs", asked, before)
 
     def run(self, run_id: int) -> dict[str, Any]:
         """Return one run with all its details."""
@@ -169,6 +177,31 @@ class Parallab:
         """
         return self._get(f"/runs/{int(run_id)}/logs", {"source": source, "offset": offset})
 
+    def ranks(self, run_id: int) -> dict[str, Any]:
+        """Return what each rank of a run is doing, and whether the run stands still."""
+        return self._get(f"/runs/{int(run_id)}/ranks")
+
+    def differences(self, run_ids: Iterable[int]) -> dict[str, Any]:
+        """Return where two to eight runs differ, and which was fastest."""
+        return self._get("/differences", {"runs": ",".join(str(int(run_id)) for run_id in run_ids)})
+
+    def fit(self, sweep_id: int) -> dict[str, Any]:
+        """Return how a sweep over a count scales: sizes, fitted laws, findings."""
+        return self._get(f"/sweeps/{int(sweep_id)}/fit")
+
+    def verdict(self, sweep_id: int) -> dict[str, Any]:
+        """Return the answer of a sweep to its question, and which of its combinations was fastest."""
+        return self._get(f"/sweeps/{int(sweep_id)}/verdict")
+
+    def duels(self) -> list[dict[str, Any]]:
+        """Return the 50 latest duels."""
+        found: list[dict[str, Any]] = self._get("/duels")["duels"]
+        return found
+
+    def duel(self, duel_id: int) -> dict[str, Any]:
+        """Return a duel with its verdict."""
+        return self._get(f"/duels/{int(duel_id)}")
+
     def sweeps(self, *, sort: str = "") -> Iterator[dict[str, Any]]:
         """Yield the lab's sweeps, newest first, or by `sort`, in which each has the place of its first run."""
         return self._pages("/sweeps", "sweeps", {"sort": sort or None})
@@ -180,6 +213,11 @@ class Parallab:
     def experiments(self) -> list[dict[str, Any]]:
         """Return all experiments."""
         found: list[dict[str, Any]] = self._get("/experiments")["experiments"]
+        return found
+
+    def recipes(self) -> list[dict[str, Any]]:
+        """Return all recipes: commands that people saved under a name."""
+        found: list[dict[str, Any]] = self._get("/experiments")["recipes"]
         return found
 
     def experiment(self, name: str) -> dict[str, Any]:
@@ -251,6 +289,25 @@ class Parallab:
         found = self._post("/sweeps", self._named({**body, **varied}), {"Idempotency-Key": key or str(uuid.uuid4())})
         return int(found["id"])
 
+    def plan(
+        self,
+        experiment: str,
+        *,
+        over: Mapping[str, Any] | None = None,
+        seeds: int = 1,
+        settings: Mapping[str, Any] | None = None,
+        preset: str | None = None,
+        title: str = "",
+        terms: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Return what `submit`, or with `over` or `seeds` `sweep_over`, would queue, with resources and estimates."""
+        body = self._launch(experiment, None, None, None, preset, title, terms, settings or {})
+        return self._post("/plan", self._named({**body, "over": dict(over or {}), "seeds": seeds}))
+
+    def note(self, run_id: int, text: str, *, append: bool = True) -> str:
+        """Add a paragraph to a run's note, or replace it; return the whole note."""
+        return str(self._post(f"/runs/{int(run_id)}/note", self._named({"text": text, "append": append}))["note"])
+
     def _launch(
         self,
         experiment: str | None,
@@ -313,8 +370,9 @@ class Parallab:
         except (OSError, ValueError, KeyError, TypeError):
             return ""
 
-    def _pages(self, path: str, name: str, asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        before = None
+    def _pages(
+        self, path: str, name: str, asked: Mapping[str, Any], before: int | None = None
+    ) -> Iterator[dict[str, Any]]:
         while True:
             found = self._get(path, {**asked, "before": before})
             yield from found[name]
@@ -342,7 +400,8 @@ class Parallab:
         address = f"{self.url}/api/v1{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
         pause_s = FIRST_PAUSE_S
         for left in range(self.tries - 1, -1, -1):
-            request = Request(address, body, {"Accept": "application/json", **(headers or {})}, method=method)
+            given_headers = {"Accept": "application/json", **self._agent, **(headers or {})}
+            request = Request(address, body, given_headers, method=method)
             if shown := self._token or (self._link_secret() if with_secret else ""):
                 request.add_unredirected_header("Authorization", f"Bearer {shown}")
             try:
