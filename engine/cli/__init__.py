@@ -43,6 +43,7 @@ COMMANDS = {
     "rename": CommandEntry("marks", "Rename a run."),
     "export": CommandEntry("transfer", "Export runs as a bundle, or their points as CSV, JSON or Parquet."),
     "import": CommandEntry("transfer", "Import runs of another store, of TensorBoard or of MLflow."),
+    "mcp": CommandEntry("mcp", "Serve the lab's tools to an agent (MCP)."),
     "serve": CommandEntry("runner", "Run the store's runner in the foreground."),
     "link": CommandEntry("runner", "Print the console's link, by which a browser may launch commands."),
     "stop": CommandEntry("runner", "Stop the runner after its runs have ended."),
