@@ -34,7 +34,7 @@ names end in their unit. find_runs takes filters such as: trainers >= 4 and test
 # ---- Answers -------------------------------------------------------------------------------------------------------
 
 LONGEST = 8_000
-"""Weight of an answer: 4,000 tokens at two characters a token, which columns of numbers come near."""
+"""Weight of an answer: 4,000 tokens at two characters a token; prose has about twice as many characters."""
 LONGEST_TEXT = 1_500
 """Characters of one text, such as a note."""
 SHARE = 8

@@ -164,16 +164,9 @@ def tokens(me: Person, found: Sequence[Token]) -> None:
             st.number_input(
                 "Valid for (days)", min_value=1, max_value=TOKEN_DAYS, value=USUAL_DAYS, step=1, key=_DAYS, width=140
             )
-            st.number_input(
-                "Runs of an agent",
-                min_value=1,
-                max_value=MOST_AGENT_RUNS,
-                value=AGENT_RUNS,
-                step=1,
-                key=_RUNS,
-                width=140,
-                help="For scope agent: how many of its runs may be queued or running at once.",
-            )
+            if "agent" in scopes:
+                words = "For scope agent: how many of its runs may be queued or running at once."
+                st.number_input("Runs of an agent", 1, MOST_AGENT_RUNS, AGENT_RUNS, 1, key=_RUNS, width=140, help=words)
         st.form_submit_button("Create token", on_click=_make, args=(me.name,))
         say_trouble(_NAME)
     if (made := st.session_state.pop(_MADE, None)) is not None:

@@ -31,6 +31,7 @@ from engine.store import Launch, RankBatch, RankRow, Reader, Store
 from engine.store.access.sign_ins import Scope
 from engine.store.records import RunRow
 from engine.store.timestamps import now
+from engine.trace.health import Health, RankState, Verdict
 from tests.api.conftest import PEOPLE as ACCOUNTS
 from tests.browser.consoles import Console
 from tests.labs import basic, duel, small, sweeps
@@ -79,6 +80,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentLab]:
         for status, run_id in ids.items():
             basic.drive(store, home, run_id, status)  # type: ignore[arg-type]
         queued, of_mia = ([basic.add(store, owner) for _ in range(4)] for owner in ("mo", "mia"))
+        waits = RankState(0, "trainer1", 12, "sleeping", "wait", "average #41", 41, ("trainer2",))
+        hung = Verdict("HUNG", "trainer2", "stopped", "trainer2 is stopped.")
+        store.worker.write_health(ids["running"], Health(now(), (waits,), hung))
         store.runs.add_event(ids["finished"], "noted", ORDER, ORDER)
         store.annotations.set_note(ids["finished"], f"Good.\n\n{ORDER}", by="mo")
         store.annotations.tag([ids["finished"], *queued], ORDER[:30], by="mo")
@@ -198,7 +202,6 @@ def tasks(lab: AgentLab) -> list[Task]:
     of_sweep = sorted((cell.id for cell in lab.cells), reverse=True)
     quick = {"experiment": "hogwild", "preset": "quick"}
     with Reader.open(lab.home) as reader:
-        state = reader.details.health_now(lab.running).verdict.state
         reason = outlook(reader, lab.home)[lab.queued[0]].reason
     return [
         ("Is there a quick preset?", "experiments", {}, lambda told: "quick" in _named(told)["preset_names"]),
@@ -259,7 +262,14 @@ def tasks(lab: AgentLab) -> list[Task]:
             lambda told: told[PEOPLE]["verdict"].startswith("Hogwild! is ahead of Parameter server by"),
         ),
         ("Which duels are there?", "verdict", {}, lambda told: [each["id"] for each in told["duels"]] == [lab.duel]),
-        ("Does it hang?", "ranks", {"run_id": lab.running}, lambda told: told[PEOPLE]["verdict"]["state"] == state),
+        (
+            "Does it hang, and whom do the others wait for?",
+            *("ranks", {"run_id": lab.running}),
+            lambda told: (
+                (told[PEOPLE]["verdict"]["state"], told[PEOPLE]["verdict"]["rank"]) == ("HUNG", "trainer2")
+                and told[PEOPLE]["ranks"][0]["waits_for"] == ["trainer2"]
+            ),
+        ),
         (
             "What did the worker write last?",
             *("log_tail", {"run_id": lab.finished, "lines": 1}),

@@ -346,13 +346,14 @@ def test_the_page_shows_who_one_is_makes_tokens_that_are_shown_once_and_signs_ou
     assert "Firefox on Linux" in shown
     assert "this browser" in shown
     test.text_input(key="account.token.name").input("nightly")
-    test.selectbox(key="account.token.scope").set_value("launch")
+    test.selectbox(key="account.token.scope").set_value("agent")
+    test.number_input(key="account.token.runs").set_value(2)
     test.button[_place(test, "Create token")].click().run()
     assert not test.exception
     (shown,) = [each.value for each in test.code if each.value.startswith("plab_")]
     with Reader.open(accounts) as reader:
         holder = reader.tokens.holder(shown)
-        assert holder and (holder.name, holder.scope) == ("mo", "launch")
+        assert holder and (holder.name, holder.scope, holder.agent and holder.agent.runs) == ("mo", "agent", 2)
         (made,) = reader.tokens.of("mo")
     assert not [value for value in test.session_state.values() if shown in str(value)]
     assert not [each.value for each in test.run().code if each.value.startswith("plab_")]
