@@ -382,6 +382,10 @@ LATER: dict[str, str] = {
     "sweeps.command_id": "the command that its runs run; null for other sweeps",
     "commands.script": "what identifies the script: its path, or the name of the recipe",
     "script_metrics.script": "what identifies the script, as in commands",
+    "audit.role": (
+        "what they were then: a role, anyone (a lab without accounts), program, or nobody; behind it `via agent` and its "
+        "name, if an agent gave the command"
+    ),
     "tokens.agent_runs": "most runs queued or running at once of the agent that it is for; null for a script's token",
     "people.runs_commands": "1 if an admin has granted the permission to run commands",
     "runner.network": "network that ranks listen on: namespace, container or host; empty if unknown",
