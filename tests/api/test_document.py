@@ -22,6 +22,7 @@ EXAMPLES, MANY = 4, 700
 """Requests of one operation; MANY of each are more than 10,000."""
 RULES_ELSEWHERE = {
     "GET /runs": ["400"],  # what the filter language allows no schema can say
+    "GET /sweeps": ["400"],  # likewise, of the order
     "POST /runs": ["422"],  # the bounds of settings stand in GET /experiments/{name}
     "POST /sweeps": ["422"],  # likewise
     "POST /plan": ["422"],  # likewise
