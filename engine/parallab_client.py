@@ -9,6 +9,12 @@
     for run in lab.runs(filter="trainers >= 4 and test/accuracy.best > 98"):
         print(run["id"], run["execution_time_s"])
 
+A script that runs elsewhere reports its run while it trains; `import parallab_client as wandb` (or trackio, or mlflow)
+does the same for a script that is written for one of these, as far as `log` goes:
+
+    with lab.record(experiment="net", config={"lr": 0.1}) as run:
+        run.log({"loss": 0.5}, step=1)
+
 In a lab without accounts pass your name instead of a token: Parallab(owner="ada"). There, a command also needs the
 secret of the console's link: it is read from the home in PARALLAB_HOME if you own it, or pass secret="…". Responses are
 the API's JSON as dicts (see /api/v1/openapi.json). Refusals are raised as errors with the lab's message. Token and
@@ -17,22 +23,32 @@ secret are sent only to the lab: they never appear in an error and never follow 
 
 from __future__ import annotations
 
+import atexit
 import ipaddress
 import json
+import math
 import os
+import platform
+import signal
+import sys
+import threading
 import time
+import traceback
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from email.message import Message
 from http.client import HTTPException
 from pathlib import Path
+from types import FrameType, SimpleNamespace
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-__all__ = ["Parallab", "ParallabError", "Refused", "TimedOut", "Unreachable"]
+__all__ = ["NotCarried", "Parallab", "ParallabError", "RecordedRun", "Refused", "TimedOut", "Unreachable"]
 ENDED = ("finished", "failed", "cancelled", "lost")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 
@@ -44,8 +60,9 @@ class ParallabError(Exception):
 class Refused(ParallabError):
     """The lab refused the request: `status` is the HTTP status, `problems` lists the errors by field."""
 
-    def __init__(self, status: int, sentence: str, problems: Mapping[str, str]) -> None:
+    def __init__(self, status: int, sentence: str, problems: Mapping[str, str], is_of_lab: bool = True) -> None:
         self.status = status
+        self.is_of_lab = is_of_lab
         self.problems = dict(problems)
         super().__init__(f"{sentence} ({status})")
 
@@ -56,6 +73,10 @@ class Unreachable(ParallabError):
 
 class TimedOut(ParallabError):
     """The run had not ended when the timeout expired."""
+
+
+class NotCarried(ParallabError, AttributeError):
+    """A call of W&B, Trackio or MLflow whose data Parallab does not take."""
 
 
 class Parallab:
@@ -346,6 +367,28 @@ class Parallab:
         """Request a run's end and return its status: cancelled, or stopping until all its processes have ended."""
         return str(self._post(f"/runs/{int(run_id)}/cancel", self._named({"force": force}))["status"])
 
+    def record(
+        self,
+        *,
+        experiment: str = "",
+        name: str = "",
+        config: Mapping[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        note: str = "",
+        key: str | None = None,
+    ) -> RecordedRun:
+        """Begin a run that this process executes, and return it; its `log` takes microseconds, and a thread sends.
+
+        The same `key` again, also from another process, goes on with the run, unless it has finished or failed.
+        """
+        return RecordedRun(self, experiment, name, config or {}, list(tags), note, str(key or uuid.uuid4()))
+
+    def mark(self, run_id: int, **marks: Any) -> dict[str, Any]:
+        """Change marks of a run and return it: `name`, `note`, `tags` to add, `untag`, `starred`, `archived`,
+        `baseline`.
+        """
+        return self._post(f"/runs/{int(run_id)}/marks", self._named(marks))
+
     def _named(self, body: dict[str, Any]) -> dict[str, Any]:
         return body if self._token or not self.owner else {**body, "owner": self.owner}
 
@@ -389,7 +432,7 @@ class Parallab:
         headers: Mapping[str, str] | None = None,
         with_secret: bool = False,
     ) -> IO[bytes]:
-        """Send one request, with retries while the lab is busy or does not respond. Both changes of the API are safe to
+        """Send one request, with retries while the lab is busy or does not respond. All changes of the API are safe to
         repeat.
         """
         given = {
@@ -456,7 +499,7 @@ def _refused(error: HTTPError) -> Refused:
             {str(each["field"]): str(each["sentence"]) for each in said.get("problems", [])},
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        sentence, problems = f"The server is not a Parallab lab: {error.reason}. Check the URL.", {}
+        return Refused(error.code, f"The server is not a Parallab lab: {error.reason}. Check the URL.", {}, False)
     return Refused(error.code, sentence, problems)
 
 
@@ -464,3 +507,502 @@ def _joined(metrics: Iterable[str]) -> str | None:
     if isinstance(metrics, str):
         return metrics or None
     return ",".join('"' + name.replace('"', '""') + '"' for name in metrics) or None
+
+
+# ---- A run that this process executes ------------------------------------------------------------------------------
+
+SEND_S, BEAT_S = 0.5, 15.0
+"""Seconds between two reports, and between two signs of life where there is nothing to report."""
+MOST_ROWS, MOST_BYTES = 5_000, 1_000_000
+"""Of one report."""
+CAPACITY = 200_000
+"""Rows that wait in memory while the lab does not answer; more are dropped, and the run's page says so."""
+LONGEST_WAIT_S = 30.0
+"""Seconds between two tries."""
+EXIT_S = 30.0
+"""Seconds that an end waits until all is delivered."""
+
+
+class RecordedRun:
+    """A run that this process executes and reports; a context manager, in which an exception makes it failed."""
+
+    def __init__(
+        self,
+        lab: Parallab,
+        experiment: str,
+        name: str,
+        config: Mapping[str, Any],
+        tags: Sequence[str],
+        note: str,
+        key: str,
+    ) -> None:
+        about = {
+            "host": platform.node(),
+            "program": sys.argv[0] if sys.argv else "",
+            "python": platform.python_version(),
+        }
+        asked = {"experiment": experiment, "name": name, "tags": list(tags), "note": note, "key": key, **about}
+        began = lab._post("/reported-runs", lab._named({**asked, "config": _plain(config)}))
+        self.id = key
+        """Its key, by which a later process goes on with it."""
+        self.run_id = int(began["id"])
+        """Its number in the lab."""
+        self.name, self.url = name, f"{lab.url}/run?run={self.run_id}"
+        self.info = SimpleNamespace(run_id=key, run_name=name, status="RUNNING")
+        self.config = RunConfig(config, self._send_config)
+        self.summary = RunSummary(self)
+        self.lab = lab
+        self._sender = copy(lab)
+        self._sender.tries = 1
+        self._zero = time.monotonic() - float(began["elapsed_s"])
+        self._next_step = 0
+        self._owner = os.getpid()
+        self._begin_process()
+        _end_with_process()
+        _runs.append(self)
+
+    def _begin_process(self) -> None:
+        """Begin to send what this process logs; a forked one has rows of its own."""
+        self._pid, self._writer = os.getpid(), str(uuid.uuid4())
+        self._rows: deque[tuple[int, float, dict[str, Any]]] = deque()
+        self._batch: list[tuple[int, float, dict[str, Any]]] = []
+        self._settings: dict[str, Any] = {}
+        self._end: dict[str, Any] | None = None
+        self._refused = ""
+        self._sent_at = float("-inf")
+        self.acknowledged = self.dropped = 0
+        """Rows of this process that the lab has stored, and those that are lost."""
+        self._lock, self._wake, self._closing = threading.Lock(), threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._send_until_closed, name="parallab", daemon=True)
+        self._thread.start()
+        if self._pid != self._owner:
+            from multiprocessing.util import Finalize  # its processes end without atexit
+
+            Finalize(self, self.finish, exitpriority=1)
+
+    def _ensure_process(self) -> None:
+        if self._pid != os.getpid():
+            self._begin_process()
+
+    # ---- Recording
+
+    def log(self, data: Mapping[str, Any], step: int | None = None, commit: bool = True) -> None:
+        """Record numbers at a step; without one at the next, where `commit=False` stays at the present one. Inner dicts
+        get names with a dot. Raises NotCarried for what is no number.
+        """
+        self._ensure_process()
+        if step is None:
+            step = self._next_step
+            self._next_step += commit
+        else:
+            self._next_step = step + 1
+        row = (int(step), time.monotonic() - self._zero, _numbers(data))
+        if self._end is not None or self._refused:
+            self._drop(1, self._refused or "the run has ended")
+        elif len(self._rows) >= CAPACITY:
+            self._drop(1, f"the lab does not answer, and {CAPACITY:,} rows wait")
+        else:
+            self._rows.append(row)
+            if len(self._rows) == MOST_ROWS:
+                self._wake.set()
+
+    def finish(
+        self, exit_code: int | None = None, *, cause: str = "", error: str = "", timeout_s: float = EXIT_S
+    ) -> None:
+        """End the run: finished, or failed for an exit code other than 0 or with a cause; wait up to `timeout_s` until
+        all is delivered, else say what is not. A forked process only delivers its rows.
+        """
+        if self in _runs:
+            _runs.remove(self)
+        if self._pid != os.getpid() or self._end is not None:
+            return
+        why = cause or (f"Its program ended with exit code {exit_code}." if exit_code else "")
+        end = {"status": "failed" if why else "finished", "cause": why[:2_000], "error": error[-20_000:]}
+        self._end = {**end, "time_s": time.monotonic() - self._zero} if self._pid == self._owner else {}
+        self._closing.set()
+        self._wake.set()
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            self._refused = f"no answer within {timeout_s:g} s"
+            self._drop(len(self._rows) + len(self._batch), self._refused)
+        if self.dropped:
+            _say(f"run {self.run_id}: {self.dropped:,} rows are not in the lab.")
+
+    def __enter__(self) -> RecordedRun:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if kind is None or (isinstance(error, SystemExit) and not error.code):
+            self.finish()
+        else:
+            told = "".join(traceback.format_exception(kind, error, trace))
+            self.finish(cause=f"{kind.__name__}: {error}", error=told)
+
+    def _send_config(self, changes: Mapping[str, Any]) -> None:
+        self._ensure_process()
+        with self._lock:
+            self._settings.update(_plain(changes))
+
+    def _drop(self, rows: int, why: str) -> None:
+        if rows and not self.dropped:
+            _say(f"run {self.run_id}: rows are dropped: {why}.")
+        self.dropped += rows
+
+    # ---- Sending, in a thread of its own
+
+    def _send_until_closed(self) -> None:
+        pause_s = 0.0
+        while True:
+            if pause_s and self._closing.is_set():
+                time.sleep(min(pause_s, 1.0))
+            else:
+                (self._closing if pause_s else self._wake).wait(pause_s or SEND_S)
+            self._wake.clear()
+            try:
+                if self._send():
+                    return
+                if pause_s:
+                    _say(f"run {self.run_id}: the lab answers again.")
+                pause_s = 0.0
+            except Exception as error:  # of the network, the lab, or a bug here: training goes on
+                if not pause_s:
+                    kind = "" if isinstance(error, ParallabError) else f"{type(error).__name__}: "
+                    _say(f"run {self.run_id}: {kind}{error} Rows wait in memory.")
+                pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_WAIT_S)
+
+    def _send(self) -> bool:
+        """Send all that waits; return whether nothing more will come."""
+        while not self._refused:
+            is_last = self._closing.is_set()
+            self._batch = self._batch or self._next_batch()
+            with self._lock:
+                settings = dict(self._settings)
+            end = self._end if is_last and not self._rows else None
+            if not (self._batch or settings or end or time.monotonic() - self._sent_at >= BEAT_S):
+                return is_last
+            rows = [{"step": step, "time_s": at, "values": values} for step, at, values in self._batch]
+            more = {"rows": rows, "config": settings, **({"end": end} if end else {})}
+            if self._report({"offset": self.acknowledged, "dropped": self.dropped, **more}) and end:
+                return True
+        return True
+
+    def _next_batch(self) -> list[tuple[int, float, dict[str, Any]]]:
+        found: list[tuple[int, float, dict[str, Any]]] = []
+        size = 0
+        while self._rows and len(found) < MOST_ROWS and size < MOST_BYTES:
+            found.append(self._rows.popleft())
+            size += 60 + sum(6 * len(name) + 30 for name in found[-1][2])
+        return found
+
+    def _report(self, body: dict[str, Any]) -> bool:
+        """Send a report and return whether the lab took it. What it refuses is dropped; a run that takes nothing
+        more is given up.
+        """
+        try:
+            answer = self._post(body)
+        except Refused as error:
+            if error.status == 409 and body["rows"] and (there := self._post({})["rows"]) < self.acknowledged:
+                _say(
+                    f"run {self.run_id}: the lab lost {self.acknowledged - there:,} rows that it had, as by a restore."
+                )
+                self.acknowledged = there
+            elif body["rows"] or body["config"]:
+                self._drop(len(body["rows"]), f"the lab refused them: {error}")
+                self._forget(body["config"])
+            else:
+                self._refused = f"the lab takes no more: {error}"
+                _say(f"run {self.run_id}: {self._refused}")
+            return False
+        self.acknowledged = answer["rows"]
+        self._forget(body["config"])
+        if answer["status"] != "running" and "end" not in body:
+            self._refused = f"the run has {answer['status']}"
+        return True
+
+    def _forget(self, settings: Mapping[str, Any]) -> None:
+        """Forget what was sent."""
+        self._batch = []
+        with self._lock:
+            for name in [name for name, value in settings.items() if self._settings[name] == value]:
+                del self._settings[name]
+
+    def _post(self, body: dict[str, Any]) -> dict[str, Any]:
+        told = self._sender._named({"writer": self._writer, **body})
+        try:
+            answer = self._sender._post(f"/runs/{self.run_id}/report", told)
+        except Refused as error:
+            if error.status >= 500 or error.status in (408, 429) or not error.is_of_lab:
+                raise Unreachable(str(error)) from None
+            raise
+        self._sent_at = time.monotonic()
+        return answer
+
+
+class RunConfig(dict):  # type: ignore[type-arg]
+    """Settings of a run, as items and as attributes; changes are reported."""
+
+    def __init__(self, values: Mapping[str, Any], send: Callable[[Mapping[str, Any]], None]) -> None:
+        super().__init__(values)
+        object.__setattr__(self, "_send", send)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.update({name: value})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.update({name: value})
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"The config has no '{name}'.") from None
+
+    def setdefault(self, name: str, value: Any = None) -> Any:
+        if name not in self:
+            self[name] = value
+        return self[name]
+
+    def update(self, values: Any = (), allow_val_change: bool = True, **more: Any) -> None:  # type: ignore[override]
+        """Set and report values; of an object, its attributes."""
+        changes = {**_mapping(values), **more}
+        super().update(changes)
+        self._send(changes)
+
+
+class RunSummary(dict):  # type: ignore[type-arg]
+    """Numbers that sum a run up: each is recorded as the last value of its metric."""
+
+    def __init__(self, run: RecordedRun) -> None:
+        super().__init__()
+        self._run = run
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.update({name: value})
+
+    def update(self, values: Any = (), **more: Any) -> None:  # type: ignore[override]
+        """Record numbers at the present step."""
+        changes = {**_mapping(values), **more}
+        self._run.log(changes, step=max(0, self._run._next_step - 1))
+        super().update(changes)
+
+
+def _numbers(data: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return numbers by name, as JSON has them."""
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            found.update(_numbers(value, f"{above}{name}."))
+            continue
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            kind = type(value).__name__
+            raise NotCarried(
+                f"'{above}{name}' is {_a(kind)}: Parallab takes numbers, no texts, pictures or tables."
+            ) from None
+        found[f"{above}{name}"] = number if math.isfinite(number) else _not_finite(number)
+    return found
+
+
+def _not_finite(number: float) -> str:
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _a(word: str) -> str:
+    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
+
+
+def _mapping(values: Any) -> dict[str, Any]:
+    return dict(vars(values)) if hasattr(values, "__dict__") and not isinstance(values, Mapping) else dict(values or {})
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it; what JSON has no word for as text."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _not_finite(value)
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def _say(sentence: str) -> None:
+    print(f"parallab: {sentence}", file=sys.stderr, flush=True)
+
+
+# ---- The end of the process ----------------------------------------------------------------------------------------
+
+_runs: list[RecordedRun] = []
+"""Runs of this process that have not ended."""
+_exit_codes: list[Any] = []
+"""What `sys.exit` was given; empty before the first run began."""
+
+
+def _end_with_process() -> None:
+    """Have runs end with the process: failed after an exception, an exit code other than 0, or SIGTERM where nobody
+    else handles it.
+    """
+    if not _exit_codes:
+        _exit_codes.append(None)
+        usual = sys.exit
+
+        def leave(status: Any = None) -> None:
+            _exit_codes.append(status)
+            usual(status)
+
+        sys.exit = leave  # type: ignore[assignment]
+        atexit.register(_end_runs)
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end_by_signal)
+
+
+def _end_runs() -> None:
+    error, code = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None), _exit_codes[-1]
+    for run in [*_runs]:
+        if error is not None:
+            run.__exit__(type(error), error, error.__traceback__)
+        else:
+            run.finish(code if code is None or isinstance(code, int) else 1)
+
+
+def _end_by_signal(number: int, frame: FrameType | None) -> None:
+    for run in [*_runs]:
+        run.finish(cause="Its program was ended by SIGTERM.", timeout_s=5.0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+# ---- The calls of W&B and Trackio: `import parallab_client as wandb` -----------------------------------------------
+
+_PLACES = frozenset({"entity", "dir", "reinit", "force", "anonymous", "save_code", "space_id"})
+"""Arguments of `init` that say where W&B or Trackio keep a run; PARALLAB_URL does so here."""
+_CARRIED = {"mode": ("online",), "resume": ("allow", "auto", True)}
+"""Arguments with one meaning here: a run with an `id` goes on."""
+_AS_TAGS = ("group", "job_type")
+
+
+def init(
+    project: str | None = None,
+    *,
+    name: str | None = None,
+    config: Any = None,
+    tags: Iterable[str] | None = None,
+    notes: str | None = None,
+    id: str | None = None,
+    **more: Any,
+) -> RecordedRun:
+    """Begin a run in the lab of PARALLAB_URL, as `wandb.init` and `trackio.init` do."""
+    for each in sorted(more.keys() - _PLACES - {*_AS_TAGS}):
+        if more[each] not in (None, False, *_CARRIED.get(each, ())):
+            raise NotCarried(f"init({each}={more[each]!r}) is not carried by Parallab. Leave it out.")
+    marks = [*(tags or ()), *(f"{each}={more[each]}" for each in _AS_TAGS if more.get(each))]
+    return Parallab().record(
+        experiment=project or "", name=name or "", config=_mapping(config), tags=marks, note=notes or "", key=id
+    )
+
+
+def log(data: Mapping[str, Any], step: int | None = None, commit: bool = True) -> None:
+    """Record numbers of the present run."""
+    _present().log(data, step, commit)
+
+
+def finish(exit_code: int | None = None, quiet: bool | None = None) -> None:
+    """End the present run."""
+    if _runs:
+        _runs[-1].finish(exit_code)
+
+
+def login(**_: Any) -> bool:
+    """Return whether PARALLAB_TOKEN is valid; raises Refused otherwise."""
+    return bool(Parallab().me())
+
+
+def _present() -> RecordedRun:
+    if not _runs:
+        raise ParallabError("No run has begun in this process. Call init() first.")
+    return _runs[-1]
+
+
+# ---- The calls of MLflow: `import parallab_client as mlflow` -------------------------------------------------------
+
+_experiment: list[str] = []
+
+
+def set_experiment(name: str) -> None:
+    """Set the experiment of the next runs."""
+    _experiment[:] = [name]
+
+
+def start_run(
+    run_id: str | None = None,
+    *,
+    run_name: str | None = None,
+    tags: Mapping[str, Any] | None = None,
+    description: str | None = None,
+    nested: bool = False,
+) -> RecordedRun:
+    """Begin a run; a `run_id` is the key of one that goes on."""
+    if nested:
+        raise NotCarried("Nested runs are not carried by Parallab. Begin one run after the other.")
+    marks = [f"{name}={value}" for name, value in (tags or {}).items()]
+    experiment = _experiment[0] if _experiment else ""
+    return Parallab().record(experiment=experiment, name=run_name or "", tags=marks, note=description or "", key=run_id)
+
+
+def active_run() -> RecordedRun | None:
+    """Return the present run."""
+    return _runs[-1] if _runs else None
+
+
+def end_run(status: str = "FINISHED") -> None:
+    """End the present run: failed unless the status is FINISHED."""
+    if _runs:
+        _runs[-1].finish(cause="" if status == "FINISHED" else f"Its program ended it as {status}.")
+
+
+def log_metric(key: str, value: float, step: int | None = None) -> None:
+    """Record one number, at step 0 without a step, as MLflow does."""
+    log_metrics({key: value}, step)
+
+
+def log_metrics(metrics: Mapping[str, float], step: int | None = None) -> None:
+    """Record numbers."""
+    (active_run() or start_run()).log(metrics, step or 0)
+
+
+def log_param(key: str, value: Any) -> Any:
+    """Set one setting."""
+    log_params({key: value})
+    return value
+
+
+def log_params(params: Mapping[str, Any]) -> None:
+    """Set settings."""
+    (active_run() or start_run()).config.update(params)
+
+
+def set_tag(key: str, value: Any) -> None:
+    """Add the tag `key=value`."""
+    set_tags({key: value})
+
+
+def set_tags(tags: Mapping[str, Any]) -> None:
+    """Add tags."""
+    run = active_run() or start_run()
+    run.lab.mark(run.run_id, tags=[f"{name}={value}" for name, value in tags.items()])
+
+
+def __getattr__(name: str) -> Any:
+    """Return what W&B has as `run`, `config` and `summary`; say of all else that it is not carried."""
+    if name == "run":
+        return active_run()
+    if name in ("config", "summary"):
+        return getattr(_present(), name)
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise NotCarried(
+        f"'{name}' is not carried by Parallab, which takes numbers, settings and tags: see docs/api.md for the calls "
+        "of W&B, Trackio and MLflow that it has."
+    )

@@ -147,7 +147,7 @@ def _sentence(words: str) -> str:
 
 def cancel_selected(runs: Sequence[RunRow]) -> None:
     """Show the button that cancels the selected runs which have not ended, after a confirmation."""
-    active = [run for run in runs if run.status not in ENDED and run.status != "stopping"]
+    active = [run for run in runs if run.status not in (*ENDED, "stopping") and not run.reported]
     if not active:
         return
     owners = list(dict.fromkeys(run.owner for run in active))

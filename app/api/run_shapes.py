@@ -178,6 +178,10 @@ class RunEntry(Shape):
         description="Its command, the same for runs of one command; null for an experiment and for imported runs of "
         "other programs. GET /runs/{id} has the command."
     )
+    reported: bool = Field(
+        description="Whether a program that Parallab did not start reports it; if it is lost, its next report lets it "
+        "go on."
+    )
     ranked_by: str = Field(description="Metric that ranks the runs of its command; empty if none was chosen.")
     better: Literal["", "max", "min"] = Field(description="Which values of that metric are better.")
     last: Numbers = Field(

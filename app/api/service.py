@@ -13,15 +13,25 @@ from starlette.responses import FileResponse
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api import analysis_routes, catalogue_routes, curve_routes, lab_routes, launch_routes, run_routes
+from app.api import (
+    analysis_routes,
+    catalogue_routes,
+    curve_routes,
+    lab_routes,
+    launch_routes,
+    report_routes,
+    run_routes,
+)
 from app.api.errors import add_refusals, described, refusal
 from app.api.launch_routes import LONGEST_BODY
+from app.api.report_routes import LONGEST_REPORT
 from app.auth.bearer import API
 from app.core.assets import at
 from engine import __version__
 from engine.home import ROOT
 
-ABOUT = """Read runs, curves, logs, the queue and the machine of a Parallab lab as JSON, and launch runs.
+ABOUT = """Read runs, curves, logs, the queue and the machine of a Parallab lab as JSON, launch runs, and report runs
+of programs that Parallab did not start.
 
 A lab with accounts requires a token (`Authorization: Bearer plab_…`, created by `python -m engine tokens make NAME`) with scope read, or launch for
 changes; a signed-in browser can read too. A lab without accounts answers only on its own machine.
@@ -55,11 +65,19 @@ def api() -> FastAPI:
         root_path_in_servers=False,
         dependencies=[Depends(HTTPBearer(auto_error=False, description="A token of this lab, such as plab_…"))],
         responses=REFUSALS,
-        middleware=[Middleware(ShortBodies, most=LONGEST_BODY)],
+        middleware=[Middleware(ShortBodies)],
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     add_refusals(made)
-    for part in (lab_routes, run_routes, curve_routes, catalogue_routes, analysis_routes, launch_routes):
+    for part in (
+        lab_routes,
+        run_routes,
+        curve_routes,
+        catalogue_routes,
+        analysis_routes,
+        launch_routes,
+        report_routes,
+    ):
         for route in part.router.routes:
             if isinstance(route, APIRoute):  # unwrap docstrings: viewers wrap descriptions
                 route.description = re.sub(r"(?<!\n)\n(?!\n)", " ", route.description)
@@ -87,23 +105,27 @@ def client() -> FileResponse:
 # otherwise.
 
 TOO_LONG = 413
+REPORTS = ("/reported-runs", "/report")
+"""Ends of the paths that programs report to."""
 
 
 class ShortBodies:
-    """ASGI middleware that refuses bodies of more than `most` bytes."""
+    """ASGI middleware that refuses bodies of more than `LONGEST_BODY` bytes; those of programs that report may have
+    `LONGEST_REPORT`.
+    """
 
-    def __init__(self, app: ASGIApp, most: int) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.most = most
-        self.sentence = f"The request body must be at most {most // 1024} KB."
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        most = LONGEST_REPORT if scope["path"].endswith(REPORTS) else LONGEST_BODY
+        sentence = f"The request body must be at most {most // 1024:,} KB."
         declared = Headers(scope=scope).get("content-length", "")
-        if declared.isdecimal() and int(declared[:18]) > self.most:
-            await refusal(TOO_LONG, self.sentence)(scope, receive, send)
+        if declared.isdecimal() and int(declared[:18]) > most:
+            await refusal(TOO_LONG, sentence)(scope, receive, send)
             return
         heard = 0
 
@@ -111,8 +133,8 @@ class ShortBodies:
             nonlocal heard
             message = await receive()
             heard += len(message.get("body", b""))
-            if heard > self.most:
-                raise HTTPException(TOO_LONG, self.sentence)
+            if heard > most:
+                raise HTTPException(TOO_LONG, sentence)
             return message
 
         await self.app(scope, counted, send)

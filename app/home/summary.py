@@ -218,7 +218,7 @@ def _running_entry(reader: Reader, run: RunRow) -> Markup:
     words = [
         f"by {run.owner}",
         *([f"on {place_in_words(run)}"] if run.target else []),
-        *([f"{run.progress:.0%} done"] if run.status == "running" else []),
+        *([f"{run.progress:.0%} done"] if run.status == "running" and not run.reported else []),
         time_left(run, reader),
     ]
     if run.started_at:

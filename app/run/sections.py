@@ -265,7 +265,8 @@ def tabs(run: Run, reader: Reader, picture: bool) -> list[str]:
         "Memory": lambda: "Memory" in own,
         "Histograms": lambda: reader.details.has_histograms(run.id),
         "Episode": lambda: picture,
-        "Ranks": lambda: bool(known or run.active or reader.details.ranks(run.id)),
+        "Log": lambda: not run.reported,
+        "Ranks": lambda: bool(known or (run.active and not run.reported) or reader.details.ranks(run.id)),
         "Timeline": lambda: bool(known or reader.traces.newest(run.id)),
     }
     return [name for name in SECTIONS if name not in there or there[name]()]

@@ -61,6 +61,8 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
         return "The worker is gone and no runner is running. The next runner ends the run as lost, or starts it again."
     if run.status == "starting":
         return "The worker is starting the ranks and loading the data."
+    if run.status == "running" and run.reported:
+        return "Its program, which Parallab did not start, reports it."
     if run.status == "running" and run.command and not run.progress_total:
         own, estimate = time_left(entry), time_left(entry, reader)
         left = own if own == estimate else f"by similar runs {estimate}"
@@ -189,6 +191,8 @@ def facts_of(
                 ("Start-up time", run.startup_time_s, "perf/startup_time_s"),
             )
         ]
+    if run.reported:
+        pairs.append(("Reported from", run.environment.get("host") or "unknown"))
     pairs += _cluster(run, job)
     if run.demand.ranks:
         pairs.append((term("Ranks", "rank"), str(run.demand.ranks)))

@@ -213,7 +213,7 @@ def _state(row: TableRow, facts: RowFacts) -> dict[str, Any]:
             "note": f"best run {bad.short}" if bad else "",
         }
     run = row.run
-    share = run.progress if run.status in ("running", "stopping") else None
+    share = run.progress if run.status in ("running", "stopping") and not run.reported else None
     status, word = outcome(run)
     text = f"{word} {run.progress:.0%}".replace("%", " %") if share is not None else word
     return {"states": [_part(status, text, share)], "note": _note(run, facts)}

@@ -51,6 +51,8 @@ def time_left(run: RunRow, reader: Reader | None = None) -> str:
     """Return the remaining time of a run, or that its time limit ends it first, in words; with a reader from similar
     runs while its own pace is unknown.
     """
+    if run.reported:
+        return "reported by its program"
     if run.status in ("starting", "stopping"):
         return f"{run.status} ranks"
     left_s = time_left_s(reader, run) if reader else run.time_left_s
@@ -70,7 +72,8 @@ def place_in_words(at: Run | RunRow | LaunchOptions) -> str:
 
 def tab_title(run: RunRow) -> str:
     """Return the title of a run's browser tab, such as `62 % · Run 46 · Hogwild!`."""
-    how_far = f"{run.progress:.0%}".replace("%", " %") if run.status == "running" else run.status
+    has_share = run.status == "running" and not run.reported
+    how_far = f"{run.progress:.0%}".replace("%", " %") if has_share else run.status
     return f"{how_far} · Run {run.id} · {experiment_title(run.experiment)}"
 
 

@@ -251,8 +251,10 @@ def _effect_of_cancel(run: Run | RunRow) -> str:
 
 
 def cancel_button(run: Run | RunRow) -> None:
-    """Show the cancel button of a run that has not ended; while the run stops, it is named Kill and offers that."""
-    if run.status in ENDED:
+    """Show the cancel button of a run that has not ended; while the run stops, it is named Kill and offers that. Not
+    for a reported run, whose program is out of reach.
+    """
+    if run.status in ENDED or run.reported:
         return
     label = "Kill" if run.status == "stopping" else "Cancel"
     if st.button(label, key=f"cancel-{run.id}", **current_user.control("cancel", [run.owner], what=f"Run {run.id}")):

@@ -49,6 +49,7 @@ BOUNDS: dict[str, Bounds] = {
     "max_cores_per_person": Bounds(1, 10_000, "CPU cores in use"),
     "max_gpus_per_person": Bounds(0, 1_000, "GPUs in use"),
     "max_run_time_s": Bounds(1, LONGEST_S, "run time", "s", is_whole=False),
+    "max_reported_per_person": Bounds(0, 10_000, "reported runs at once"),
     "max_disk_gb": Bounds(0.001, 1_000_000, "disk space of runs", "GB", is_whole=False),
     "max_agent_runs_per_person": Bounds(0, 10_000, "queued and running runs of agents"),
 }
@@ -74,6 +75,8 @@ class Limits:
     """For the whole lab: the disturbance above which a run is disturbed."""
     people: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     """Individual limits by person; limits missing there are everyone's."""
+    max_reported_per_person: int | None = None
+    """Runs that programs outside of Parallab report at once."""
 
     def of(self, person: str) -> "Limits":
         """Return the limits of one person."""

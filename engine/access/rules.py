@@ -55,6 +55,8 @@ def _for(own: Role, words: str, others: Role = "admin") -> CommandRule:
 COMMANDS: dict[str, CommandRule] = {
     "launch": _for("member", "launch runs"),
     "run commands": _for("admin", "run commands of their own, with the rights of the runner's user"),
+    "record": _for("member", "record runs of programs that Parallab did not start"),
+    "report": _for("member", "report to a run of such a program"),
     "retry": _for("member", "retry or resume a run"),
     "cancel": _for("member", "cancel a run"),
     "trace": _for("member", "store more operations of a run"),
@@ -196,6 +198,7 @@ OF_NOBODY = frozenset(
     {
         "launch",
         "run commands",
+        "record",
         "launch sweep",
         "launch duel",
         "save view",

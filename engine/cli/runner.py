@@ -125,9 +125,9 @@ def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None, advice: 
 
 
 def _runs(home: Home, statuses: Sequence[Status]) -> list[RunRow]:
-    """Return the runs on this machine: those on clusters go on without a runner."""
+    """Return the runs on this machine: those on clusters, and reported ones, go on without a runner."""
     with Reader.open(home) as reader:
-        return [row for row in reader.runs.find(statuses=statuses) if not row.target]
+        return [row for row in reader.runs.find(statuses=statuses) if not (row.target or row.reported)]
 
 
 def _answer(home: Home, runner: ProcessIdentity | None, stopped: bool, ids: Mapping[str, Sequence[int]]) -> str:

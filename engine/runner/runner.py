@@ -26,7 +26,7 @@ from engine.notices.public_url import public_url
 from engine.queue.slots import free_cores
 from engine.runner.placement import Launcher, LocalLauncher, Placement
 from engine.runner.run_supervisor import Endings
-from engine.runner.schedulers import Referee, Repeats
+from engine.runner.schedulers import Referee, Repeats, Silence
 from engine.runtime.usage import Telemetry
 from engine.runtime.worker.environment import is_replaced, version_on_disk
 from engine.store import Reader, Store
@@ -221,12 +221,14 @@ class Runner:
     endings: Endings = field(init=False)
     referee: Referee = field(init=False)
     repeats: Repeats = field(init=False)
+    silence: Silence = field(init=False)
 
     def __post_init__(self) -> None:
         self.placement = Placement(self.home, self.store, self.launcher, self.machine, self.gpus)
         self.endings = Endings(self.store, self.launcher)
         self.referee = Referee(self.home, self.store)
         self.repeats = Repeats(self.home, self.store)
+        self.silence = Silence(self.home, self.store)
 
     def until_stopped(self) -> None:
         """Run until SIGTERM or SIGINT (runs continue), or until a stop request and the end of all runs.
@@ -274,6 +276,7 @@ class Runner:
         holders = self.endings.holders()
         self.referee.look([*holders, *self.store.read.queue.alive_on_clusters()])
         self.repeats.look()
+        self.silence.look()
         if self.stopping:
             return bool(holders or self.endings.watched)
         holders += self.placement.claim(holders)

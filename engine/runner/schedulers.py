@@ -1,4 +1,4 @@
-"""Work that the runner schedules: stages of duels, and repeats of sweeps for timing."""
+"""Work that the runner schedules: stages of duels, repeats of sweeps for timing, the end of silent reported runs."""
 
 import logging
 import time
@@ -11,10 +11,12 @@ from engine.duel.spec import from_json
 from engine.errors import EngineError, StoreBusy, StoreFull, WrongStatus
 from engine.home import Home
 from engine.store import Reader, Store
+from engine.store.imports.reports import SILENT_S
 from engine.store.records import BUDGET_OF, Run
 from engine.store.timestamps import seconds_since
 from engine.sweep.extend import repeat
 from engine.system.processes import boot_id, uptime_s
+from engine.system.runner_process import has_console
 
 # ------------------------------------------------------------------------------------------------------------------
 # Scheduling of duels in the runner: stop runs that have spent a budget of seconds, and queue the judged runs once
@@ -126,3 +128,31 @@ class Repeats:
         except EngineError as error:
             log.warning("sweep %d can't continue: %s", sweep_id, error)
         self._seen[sweep_id] = token
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# The end of reported runs whose programs have fallen silent. Without a console none can report, so silence counts only
+# while there is one.
+
+
+@dataclass
+class Silence:
+    """Ends as lost, once a second, the reported runs that were silent for `silent_s` although a console was there."""
+
+    home: Home
+    store: Store
+    silent_s: float = SILENT_S
+    looked_at: float = float("-inf")
+    _alone_at: float = field(default_factory=time.monotonic)
+    """The last time without a console."""
+
+    def look(self) -> None:
+        """End what is silent."""
+        if time.monotonic() - self.looked_at < LOOK_S:
+            return
+        self.looked_at = time.monotonic()
+        if not has_console(self.home):
+            self._alone_at = self.looked_at
+        if self.looked_at - self._alone_at >= self.silent_s:
+            for run_id in self.store.reports.lose_silent(self.silent_s):
+                log.info("run %d is lost: its program stopped reporting", run_id)

@@ -137,7 +137,9 @@ class RunRow:
     share_at_limit: float | None = None
     """The part of its work, 0 to 1, that it will have done when its time limit ends it; None if its end comes first."""
     command_id: int | None = None
-    """The command that it runs; None for an experiment of Parallab, and for imported runs of other programs."""
+    """The command that it runs; None for an experiment of Parallab, and for runs of other programs."""
+    reported: bool = False
+    """Whether a program outside of Parallab reports it."""
     script_key: str = ""
     """What identifies the script of its command (`Command.identity`); empty without a command."""
     ranked_by: str = ""
@@ -269,6 +271,8 @@ class Run:
     resumed_uid: str = ""
     """The random id that the checkpoint named which it resumed from."""
     command_id: int | None = None
+    reported: bool = False
+    """Whether a program outside of Parallab reports it: it has no worker, no slots and no ranks here."""
     command: "Command | None" = None
     """The command of the lab's own script that it runs, with the config as the values of its fields; None for an
     experiment of Parallab, and for imported runs of other programs.

@@ -19,6 +19,7 @@ from engine.store.access.sign_ins import SignInCommands, SignInReader, TokenComm
 from engine.store.connection import Connection, ReadConnection, WriteConnection
 from engine.store.curves.multi_run import MultiRunReader, SparklineReader, StudyReader
 from engine.store.curves.series import CurveReader, PointReader
+from engine.store.imports.reports import ReportCommands
 from engine.store.notices.outbox import DeliveryCommands, NoticeWriter, OutboxReader
 from engine.store.notices.subscriptions import SubscriptionCommands, SubscriptionReader
 from engine.store.queue.claims import ClaimCommands, DiskCommands
@@ -57,6 +58,7 @@ class Store:
         self.people = PeopleCommands(db)
         self.queue = QueueCommands(db)
         self.recipes = RecipeCommands(db)
+        self.reports = ReportCommands(db)
         self.runner = RunnerCommands(db)
         self.runs = RunCommands(db)
         self.sign_ins = SignInCommands(db)

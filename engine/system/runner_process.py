@@ -135,7 +135,8 @@ def lost_runs(home: Home, reader: Reader) -> list[Run]:
     with a job is on the cluster, and the next runner asks there.
     """
     with_job = reader.cluster_jobs.run_ids()
-    runs = [reader.runs.one(row.id) for row in reader.runs.find(statuses=ALIVE) if row.id not in with_job]
+    alive = (row for row in reader.runs.find(statuses=ALIVE) if not row.reported)
+    runs = [reader.runs.one(row.id) for row in alive if row.id not in with_job]
     gone = [run for run in runs if run.worker is None or not lives(home, run.worker)]
     return gone if gone and not is_running(home) else []
 

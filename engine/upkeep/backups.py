@@ -366,7 +366,8 @@ def _prepare(made: Home, home: Home, backup: Path, by: str, accounts: Sequence[A
         for job in (job for job in store.read.cluster_jobs.all() if not _is_of(home, store.read.runs.one(job.run_id))):
             store.cluster_jobs.remove(job)
         with_job = store.read.cluster_jobs.run_ids()
-        lost = [row.id for row in store.read.runs.find(statuses=ALIVE) if row.id not in with_job]
+        alive = (row.id for row in store.read.runs.find(statuses=ALIVE) if not row.reported)  # those may report again
+        lost = [run_id for run_id in alive if run_id not in with_job]
         store.runner.disown(lost)
         for run_id in lost:
             lose(store, store.read.runs.one(run_id), "It was active when the backup was made.", home)

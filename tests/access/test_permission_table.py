@@ -21,6 +21,7 @@ from engine.launch_options import Priority
 from engine.script.command import read_command
 from engine.store import Demand, Launch, Reader, Store, StrategyLaunch, SweepLaunch
 from engine.store.access.authorization import Authorization, Entry
+from engine.store.imports.reports import Report, ReportedEnd, ReportedRun
 from engine.store.queue.queue import End
 from tests.inputs import drawn
 
@@ -44,6 +45,9 @@ class Lab:
         if ended:
             self.store.runs.cancel(run_id, by=Program("runner"))
         return run_id
+
+    def reported(self, owner: str) -> int:
+        return self.store.reports.begin(ReportedRun("outside", "another key"), by=Program(owner))
 
     def sweep(self, owner: str, held: bool = False) -> int:
         sweep_id = self.store.sweeps.add(SweepLaunch(Launch("hogwild", {}, Program(owner)), GRID), [RUN])
@@ -119,6 +123,10 @@ def _duel(lab: Lab, by: str, owner: str) -> partial[object]:
 
 GIVEN: dict[str, Given] = {
     "launch": lambda lab, by, _: partial(lab.store.runs.add, Launch("hogwild", {}, by, demand=SIZE)),
+    "record": lambda lab, by, _: partial(lab.store.reports.begin, ReportedRun("outside", "a key"), by=by),
+    "report": lambda lab, by, owner: partial(
+        lab.store.reports.report, lab.reported(owner), Report(end=ReportedEnd("finished")), by=by
+    ),
     "retry": lambda lab, by, owner: partial(
         lab.store.runs.add, Launch("hogwild", {}, by, demand=SIZE, parent_id=lab.run(owner, True), resumes=False)
     ),
@@ -249,7 +257,7 @@ def expected(command: str, by: str, owner: str, role: Role | Literal["as it was"
         return False
     if role == "admin":
         return True
-    if command in ("launch", "launch sweep", "launch duel", "save view", "import", "add subscription"):
+    if command in ("launch", "record", "launch sweep", "launch duel", "save view", "import", "add subscription"):
         return True
     if command in ELSEWHERE | {
         "prefer",

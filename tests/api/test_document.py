@@ -28,6 +28,9 @@ RULES_ELSEWHERE = {
     "POST /plan": ["422"],  # likewise
     "GET /differences": ["422"],  # the numbers of runs must differ
     "POST /runs/{run_id}/note": ["422"],  # as for a cancel
+    "POST /reported-runs": ["422"],  # as below, and settings are bounded together
+    "POST /runs/{run_id}/report": ["422"],  # likewise
+    "POST /runs/{run_id}/marks": ["422"],  # what no name, note or tag may hold
     "POST /runs/{run_id}/cancel": ["422"],  # whose name may be given depends on the token
     "GET /runs/{run_id}/series": ["400", "422"],  # how many curves there are, and which metrics, only the store knows
     "GET /runs/{run_id}/points": ["422"],  # likewise

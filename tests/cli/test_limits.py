@@ -39,6 +39,7 @@ def test_limits_are_set_shown_and_obeyed(parallab: Parallab, home: Home, queued:
         "00",
         "min",
         "0",
+        "0",
         "B",
         "of",
         "500.0",

@@ -197,7 +197,7 @@ def test_an_import_that_would_pass_a_persons_disk_limit_is_refused_before_it_is_
         resign_logs(path)
     before = counts(ours)
     with pytest.raises(
-        LimitReached, match=r"Disk quota of Lin: 0 B of 1\.0 MB used, and this import needs about \d\.\d MB more"
+        LimitReached, match=r"Disk quota of Lin: 0 B of 1\.0 MB used, and this needs about \d\.\d MB more"
     ):
         import_path(ours, path, by="Lin")
     assert counts(ours) == before

@@ -131,20 +131,24 @@ Name = str | Callable[[Mapping[str, Any]], str]
 Targets = Callable[[Any, Mapping[str, Any]], Sequence[object]]
 _MAKING = (
     *("launch", "retry", "launch sweep", "launch duel", "extend sweep", "retry sweep"),
-    *("save view", "add person", "add subscription"),
+    *("record", "save view", "add person", "add subscription"),
 )
 """Commands that return the ids of new objects. A new token is excluded: its result is a secret."""
 
 
 def command(
-    name: Name, of: str = "", targets: Targets | None = None
+    name: Name,
+    of: str = "",
+    targets: Targets | None = None,
+    is_recorded: Callable[[Mapping[str, Any]], bool] = lambda _: True,
 ) -> Callable[[Callable[Concatenate[G, P], T]], Callable[Concatenate[G, P], T]]:
     """Turn a method of the store into a command: check that the person in `by` (or `owner`) is permitted, and record it
     in the audit log, done or refused.
 
     `of` is the kind of its targets (run, sweep, view, person …): its first argument, one id or several, or the result
     of `targets` for the store and all arguments. Without targets the command creates something. A `name` that depends
-    on the arguments is a function of them. Check, change and audit row are one transaction.
+    on the arguments is a function of them. Check, change and audit row are one transaction. Of a command that comes
+    many times a second, `is_recorded` says by its arguments whether it gets an audit row when it is done.
     """
     if isinstance(name, str) and name not in COMMANDS:
         raise KeyError(f"The command '{name}' has no rule in engine/access/rules.py.")
@@ -172,7 +176,8 @@ def command(
                     told = ", ".join(
                         filter(None, (detail, f"made={' '.join(map(str, made))}" if made and meant else ""))
                     )
-                    authorization.audit(called, by, role, of or called.split()[-1], meant or made, told)
+                    if is_recorded(given):
+                        authorization.audit(called, by, role, of or called.split()[-1], meant or made, told)
                     return done
             except Forbidden as error:
                 authorization.refuse(called, by, of, meant, detail, str(error))

@@ -15,8 +15,8 @@ from engine.store.records import ALIVE, Demand
 _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
 _OF = "(?1 IS NULL OR owner = ?1)"
 _RUNS = (
-    "SELECT owner, sum(status <> 'queued') AS running, sum(status = 'queued') AS queued, sum(iif(status = "
-    "'queued', 0, cores)) AS cores,"
+    "SELECT owner, sum(status <> 'queued' AND report_key IS NULL) AS running, sum(status = 'queued') AS queued, "
+    "sum(iif(status = 'queued', 0, cores)) AS cores, count(report_key) AS reported,"
     f" sum(iif(status = 'queued', 0, gpus)) AS gpus FROM runs WHERE status IN ('queued', {_ALIVE}) AND {_OF} "
     "GROUP BY owner"
 )
@@ -51,12 +51,14 @@ class Held:
 
     person: str
     running: int = 0
-    """Number of live runs."""
+    """Number of live runs, without reported ones."""
     queued: int = 0
     cores: int = 0
     gpus: int = 0
     disk_bytes: int = 0
     """Bytes of folders and store, as last measured by the runner; includes runs that the person imported."""
+    reported: int = 0
+    """Number of runs that programs outside of Parallab report now."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,10 @@ class QuotaReader:
         return {row["owner"]: Holding(row["runs"], row["are_on"], row["wait"]) for row in self.db.rows(_HELD)}
 
     def active_runs(self, owner: str) -> list[int]:
-        """Return the queued and live runs of an owner."""
-        sql = f"SELECT id FROM runs WHERE owner = ? AND status IN ('queued', {_ALIVE}) ORDER BY id"
+        """Return the queued and live runs of an owner, without reported ones, which nobody can cancel here."""
+        sql = (
+            f"SELECT id FROM runs WHERE owner = ? AND status IN ('queued', {_ALIVE}) AND report_key IS NULL ORDER BY id"
+        )
         return self.db.column(sql, [owner])
 
     def last_seen(self) -> dict[str, str]:
@@ -171,6 +175,26 @@ class QuotaChecks:
             )
         return ""
 
+    def require_reported(self, owner: str) -> None:
+        """Raise LimitReached if a person may not report another run, within a change."""
+        mine = self._mine(owner)
+        most, held = mine.max_reported_per_person, self._quotas.held(owner)
+        if most is not None and held.reported >= most:
+            used = f"{held.reported:,} of {most:,} reported runs"
+            raise LimitReached(f"Quota of {owner}: {used}; another one can't begin. Wait until one has ended, {ASK}")
+        self.require_disk(owner)
+
+    def require_disk(self, owner: str, more_bytes: int = 0) -> None:
+        """Raise LimitReached if a person may not store so many bytes more than the runner has measured, within a
+        change.
+        """
+        mine = self._mine(owner)
+        if mine.max_disk_gb is not None and (sentence := over_disk(mine, owner, self._quotas.held(owner), more_bytes)):
+            raise LimitReached(sentence)
+
+    def _mine(self, owner: str) -> Limits:
+        return Limits() if isinstance(owner, Program) else limits(self.db.home).of(owner)
+
     def cut(self, terms: LaunchOptions, owner: str) -> LaunchOptions:
         """Return the terms with a time limit of at most the owner's quota, which is also the default.
 
@@ -221,9 +245,8 @@ def over_disk(mine: Limits, person: str, held: Held, more_bytes: int = 0) -> str
     used = f"{size(held.disk_bytes)} of {size(mine.max_disk_gb * GB)} used"
     if held.disk_bytes < mine.max_disk_gb * GB:
         return (
-            f"Disk quota of {person}: {used}, and this import "
-            f"needs about {size(more_bytes)} more. Import fewer runs, or ask an admin to thin or delete old "
-            "runs (the gc command) or to raise the quota."
+            f"Disk quota of {person}: {used}, and this needs about {size(more_bytes)} more. Import fewer runs or log "
+            "fewer points, or ask an admin to thin or delete old runs (the gc command) or to raise the quota."
         )
     return (
         f"Disk quota of {person} exceeded: {used}. Ask an "
@@ -236,4 +259,4 @@ def _needs(mine: Limits) -> bool:
 
 
 def _as_held(row: Row) -> Held:
-    return Held(row["owner"], row["running"], row["queued"], row["cores"], row["gpus"])
+    return Held(row["owner"], row["running"], row["queued"], row["cores"], row["gpus"], reported=row["reported"])

@@ -22,7 +22,7 @@ TABLES = (
 _LEFT_OUT = {
     "runs": (
         *("pinned_by", "version", "place", "priority", "held_by", "gpu_ids", "max_retries", "end_when_hung"),
-        *("target", "nodes", "uid", "resumed_uid", "command_id"),
+        *("target", "nodes", "uid", "resumed_uid", "command_id", "report_key"),
         *("worker_boot_id", "worker_pid", "worker_started_ticks", "worker_pid_namespace"),
         *("data_folder", "heartbeat_at", "last_point_id", "begun_uptime_s"),
     ),

@@ -125,7 +125,7 @@ class ClaimCommands:
                 else:
                     next_id = self._try_again(run, resumes)
                     cause = f"{cause} It is tried again as run {next_id}, {_way(resumes)}."
-            self._end(run_id, "lost", cause, execution_time_s=_recorded_s(run))
+            self._end(run_id, "lost", cause, execution_time_s=recorded_s(run))
         return next_id
 
     def _refused(self, run: Run, what: str) -> str:
@@ -180,7 +180,7 @@ class ClaimCommands:
         return True
 
 
-def _recorded_s(run: Run) -> float | None:
+def recorded_s(run: Run) -> float | None:
     """Return the execution time of a lost run, up to the last sign of its worker."""
     if run.started_at is None or run.heartbeat_at is None or run.execution_time_s is not None:
         return None

@@ -174,7 +174,8 @@ class QueueReader:
 
     def alive(self) -> list[Run]:
         """Return the runs that should have a live worker on the runner's machine, oldest first."""
-        return [as_run(row) for row in self.db.rows(f"{RUN} WHERE {_LIVE} AND runs.target = '' ORDER BY runs.id")]
+        here = "runs.target = '' AND runs.report_key IS NULL"
+        return [as_run(row) for row in self.db.rows(f"{RUN} WHERE {_LIVE} AND {here} ORDER BY runs.id")]
 
     def alive_on_clusters(self) -> list[Run]:
         """Return the runs that have begun on a cluster and not ended, oldest first."""

@@ -28,6 +28,7 @@ KEPT_S = 7 * 24 * 3600.0
 TAG_LENGTH = 40
 NAME_LENGTH = 200
 NOTE_LENGTH = 20_000
+OUTSIDE = "a program that Parallab did not start reports it."
 SHORTEST_TRACE_S, LONGEST_TRACE_S = 0.1, 60.0
 _LAUNCHED = ("experiment", "preset", "name", "owner", "parent_id", "sweep_id", "resumes", "attempt")
 """Fields of a launch with a column of their name."""
@@ -81,6 +82,8 @@ class RunCommands:
             status = self._changes.status(run_id)
             if status in ENDED:
                 raise WrongStatus(f"Run {run_id} can't be cancelled: it is already {status}.")
+            if self._runs.one(run_id).reported:
+                raise WrongStatus(f"Run {run_id} can't be cancelled here: {OUTSIDE} End the program itself.")
             return self._changes.cancel(run_id, status, by, "force" if force else "cancel")
 
     @command("trace", "run")
@@ -95,6 +98,8 @@ class RunCommands:
         with self.db.change():
             if (status := self._changes.status(run_id)) != "running":
                 raise WrongStatus(f"Run {run_id} is {status}: operations can be stored while a run is running.")
+            if self._runs.one(run_id).reported:
+                raise WrongStatus(f"Operations of run {run_id} can't be stored: {OUTSIDE}")
             asked = {"run_id": run_id, "seconds": seconds, "requested_by": by, "requested_at": now()}
             self.db.insert("trace_requests", asked)
             self._changes.note_event(run_id, "trace requested", by, f"All operations of {seconds:g} s are stored.")

@@ -35,7 +35,8 @@ RUN = (
 )
 RUN_ROW = (
     f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, runs.max_run_time_s, runs.begun_at, "
-    f"progress.done, progress.total, progress.unit, {_TAGS}, {SCRIPT} AS script_key, {_RANKED}"
+    f"progress.done, progress.total, progress.unit, {_TAGS}, {SCRIPT} AS script_key, {_RANKED}, "
+    "runs.report_key IS NOT NULL AS reported"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id"
 )
 """Lists exclude the columns that can be long: environment, error, and the complete long config."""
@@ -94,6 +95,7 @@ def as_run(row: sqlite3.Row) -> Run:
         note=row["note"] or "",
         terms=as_terms(row),
         resumes=bool(row["resumes"]),
+        reported=row["report_key"] is not None,
         cores=tuple(json.loads(row["core_ids"])),
         exclusive=bool(row["sweep_exclusive"]),
         is_held=bool(row["sweep_held"]),
@@ -133,6 +135,7 @@ def as_run_row(
     is_cut = left_s is not None and limit_s is not None and limit_s < left_s
     return RunRow(
         **{name: row[name] for name in (*_LISTED, "script_key", "ranked_by", "better")},
+        reported=bool(row["reported"]),
         progress=1.0 if row["status"] == "finished" else share,
         time_left_s=limit_s if is_cut else left_s,
         limit_left_s=limit_s,

@@ -51,6 +51,13 @@ def keep_whole(connection: sqlite3.Connection, run_id: int, text: str) -> None:
         )
 
 
+def replace_config(connection: sqlite3.Connection, run_id: int, text: str) -> None:
+    """Give a run another config (JSON), within a change."""
+    connection.execute("DELETE FROM long_configs WHERE run_id = ?", [run_id])
+    connection.execute("UPDATE runs SET config = ? WHERE id = ?", [listed(text), run_id])
+    keep_whole(connection, run_id, text)
+
+
 def move_out(connection: sqlite3.Connection, run_id: int) -> None:
     """Shorten the config in a run's row if it is too long; reads it in pieces."""
     with connection.blobopen("runs", "config", run_id, readonly=True) as held:

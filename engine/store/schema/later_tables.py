@@ -304,6 +304,19 @@ AGENT_LAUNCHES = """CREATE TABLE agent_launches ( -- runs that an agent launched
     agent TEXT NOT NULL -- what the agent is called
 ) STRICT"""
 
+REPORT_WRITERS = """CREATE TABLE report_writers ( -- processes outside of Parallab that report to a run, each with a count of its own
+    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, -- the run
+    writer TEXT NOT NULL, -- what the process calls itself
+    rows INTEGER NOT NULL, -- rows of its that are in the store: what it sends again up to here is a repetition
+    dropped INTEGER NOT NULL, -- rows that it dropped because its buffer was full, as it says
+    PRIMARY KEY (run_id, writer)
+) STRICT, WITHOUT ROWID"""
+ONLY_LOST_GOES_ON = """CREATE TRIGGER ends_are_last BEFORE UPDATE OF status ON runs
+WHEN OLD.status IN ('finished', 'failed', 'cancelled', 'lost') AND NEW.status <> OLD.status
+    AND NOT (OLD.status = 'lost' AND OLD.report_key IS NOT NULL AND NEW.status = 'running')
+BEGIN SELECT RAISE(ABORT, 'a run that ended never changes its status'); END"""
+"""Replaces the trigger of the first version: a lost run whose program reports again goes on."""
+
 ARRIVALS = """CREATE TABLE arrivals ( -- hidden rows: of imports whose runs are not here yet, and curves on their way into a run that resumes
     first_id INTEGER PRIMARY KEY, -- the first of the run ids reserved for an import; minus the id of a run that resumes
     last_id INTEGER NOT NULL -- the last one
@@ -333,6 +346,7 @@ LATER_TABLES = (
         SCRIPT_METRICS,
         CLONES,
         AGENT_LAUNCHES,
+        REPORT_WRITERS,
     ),
     *NOTICE_TABLES,
 )
@@ -388,6 +402,7 @@ LATER: dict[str, str] = {
     ),
     "tokens.agent_runs": "most runs queued or running at once of the agent that it is for; null for a script's token",
     "people.runs_commands": "1 if an admin has granted the permission to run commands",
+    "runs.report_key": "what the program outside of Parallab calls the run that it reports; null for all other runs",
     "runner.network": "network that ranks listen on: namespace, container or host; empty if unknown",
 }
 """Descriptions of columns that later steps added or changed, by 'table.column'."""

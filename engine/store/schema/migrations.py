@@ -32,9 +32,11 @@ from engine.store.schema.later_tables import (
     MACHINE_SAMPLES,
     NOTICE_INDEXES,
     NOTICE_TABLES,
+    ONLY_LOST_GOES_ON,
     ORIGINS,
     PEOPLE,
     RECIPES,
+    REPORT_WRITERS,
     SCRIPT_METRICS,
     SIGN_INS,
     SUBSCRIPTIONS,
@@ -439,3 +441,12 @@ def tokens_of_agents(db: Connection) -> None:
     """Let a token be an agent's, with a quota of its own: the runs that it launched."""
     db.execute("ALTER TABLE tokens ADD COLUMN agent_runs INTEGER")
     db.execute(AGENT_LAUNCHES)
+
+
+def runs_of_programs_outside(db: Connection) -> None:
+    """Let a program outside of Parallab report a run, be known again by its key, and go on where it was taken to be lost."""
+    db.execute("ALTER TABLE runs ADD COLUMN report_key TEXT")
+    db.execute("CREATE UNIQUE INDEX runs_report_key ON runs (owner, report_key) WHERE report_key IS NOT NULL")
+    db.execute(REPORT_WRITERS)
+    db.execute("DROP TRIGGER ends_are_last")
+    db.execute(ONLY_LOST_GOES_ON)
