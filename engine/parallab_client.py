@@ -26,7 +26,6 @@ from __future__ import annotations
 import atexit
 import ipaddress
 import json
-import math
 import os
 import platform
 import signal
@@ -41,6 +40,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from email.message import Message
 from http.client import HTTPException
+from math import isfinite, isnan
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import IO, Any
@@ -569,7 +569,7 @@ class RecordedRun:
         self._settings: dict[str, Any] = {}
         self._end: dict[str, Any] | None = None
         self._refused = ""
-        self._sent_at = float("-inf")
+        self._sent_at = time.monotonic()
         self.acknowledged = self.dropped = 0
         """Rows of this process that the lab has stored, and those that are lost."""
         self._lock, self._wake, self._closing = threading.Lock(), threading.Event(), threading.Event()
@@ -729,13 +729,13 @@ class RecordedRun:
     def _post(self, body: dict[str, Any]) -> dict[str, Any]:
         told = self._sender._named({"writer": self._writer, **body})
         try:
-            answer = self._sender._post(f"/runs/{self.run_id}/report", told)
+            return self._sender._post(f"/runs/{self.run_id}/report", told)
         except Refused as error:
             if error.status >= 500 or error.status in (408, 429) or not error.is_of_lab:
                 raise Unreachable(str(error)) from None
             raise
-        self._sent_at = time.monotonic()
-        return answer
+        finally:
+            self._sent_at = time.monotonic()
 
 
 class RunConfig(dict):  # type: ignore[type-arg]
@@ -790,22 +790,21 @@ def _numbers(data: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Return numbers by name, as JSON has them."""
     found: dict[str, Any] = {}
     for name, value in data.items():
-        if isinstance(value, Mapping):
-            found.update(_numbers(value, f"{above}{name}."))
-            continue
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            kind = type(value).__name__
-            raise NotCarried(
-                f"'{above}{name}' is {_a(kind)}: Parallab takes numbers, no texts, pictures or tables."
-            ) from None
-        found[f"{above}{name}"] = number if math.isfinite(number) else _not_finite(number)
+        if type(value) is not float:  # most are, and this is the training step's time
+            if isinstance(value, Mapping):
+                found.update(_numbers(value, f"{above}{name}."))
+                continue
+            try:
+                value = float(value)
+            except (TypeError, ValueError):
+                what = f"'{above}{name}' is {_a(type(value).__name__)}"
+                raise NotCarried(f"{what}: Parallab takes numbers, no texts, pictures or tables.") from None
+        found[f"{above}{name}" if above else name] = value if isfinite(value) else _not_finite(value)
     return found
 
 
 def _not_finite(number: float) -> str:
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    return "NaN" if isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def _a(word: str) -> str:
@@ -823,7 +822,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(each) for each in value]
     if isinstance(value, float):
-        return value if math.isfinite(value) else _not_finite(value)
+        return value if isfinite(value) else _not_finite(value)
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 

@@ -38,7 +38,8 @@ def page(run_id: int) -> None:
     if run.status == "queued":
         components.pulse(token)  # it waits for other runs
     else:
-        components.standing(run.id, opened, frame, run.version, active=run.active)
+        may_continue = run.reported and run.status == "lost"
+        components.standing(run.id, opened, frame, run.version, active=run.active or may_continue)
 
 
 @st.fragment

@@ -31,6 +31,8 @@ from engine.transfer.import_bounds import (
 REPORTED_EXPERIMENT = "reported"
 """Experiment of runs whose program names none."""
 MOST_TAGS = 100
+DEEPEST = 10
+"""Levels of settings within settings that get names of their own."""
 
 
 def begin(home: Home, run: ReportedRun, *, by: str, timeout_s: float) -> tuple[Receipt, bool]:
@@ -83,8 +85,11 @@ def points(step: int, time_s: float, values: Mapping[str, float | str], names: d
 
 
 def settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without nesting, inner names behind a dot; raises ConfigError for too many."""
-    found = {shortened(in_one_line(name), LONGEST_NAME): value for name, value in _flat(config)}
+    """Return settings without nesting, inner names behind a dot, and numbers that JSON has no digits for as text;
+    raises ConfigError for too many.
+    """
+    strict = json.loads(json.dumps(dict(config)), parse_constant=str)
+    found = {shortened(in_one_line(name), LONGEST_NAME): value for name, value in _flat(strict)}
     size = len(json.dumps(found))
     if len(found) > MOST_SETTINGS or size > MOST_CONFIG_BYTES:
         most = f"at most {MOST_SETTINGS:,} settings with {MOST_CONFIG_BYTES:,} bytes"
@@ -94,7 +99,7 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _flat(config: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in config.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping) and value and above.count(".") < DEEPEST:
             yield from _flat(value, f"{above}{name}.")
         else:
             yield f"{above}{name}", value

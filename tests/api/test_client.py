@@ -89,7 +89,7 @@ def test_a_script_launches_waits_and_reads_what_came_of_it(
 ) -> None:
     """The documented script in a lab without accounts, then one in a lab with accounts, to the end of real runs."""
     page = (ROOT / "docs" / "api.md").read_text()
-    script, of_one_metric = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    script, of_one_metric, *_ = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
     sys.modules["parallab_client"] = client
     shorter = script.replace("http://127.0.0.1:8501", console.address).replace("trainers=2,", "trainers=2, epochs=5,")
     names: dict[str, object] = {}

@@ -131,8 +131,17 @@ def test_hostile_names_are_cleaned_and_what_exceeds_a_bound_is_refused_whole(lab
         {"config": {"long": "x" * 1_100_000}},
     ]
     assert [mo.post(path, body).status_code for body in bad] == [422] * len(bad)
-    bare = json.dumps({"rows": [{"step": 0, "time_s": 0, "values": {"a": 0}}]}).replace('"a": 0', '"a": NaN')
+    deep: dict[str, Any] = {}
+    for _ in range(100):
+        deep = {"d": deep}
+    assert mo.post(path, {"config": {"nan": "NaN", "deep": deep}}).status_code == 200
     headers = {"content-type": "application/json"}
+    assert mo.post(path, content=b'{"config": {"inf": -Infinity}}', headers=headers).status_code == 200
+    assert mo.told(f"/runs/{run_id}")["config"]["inf"] == "-Infinity"
+    assert mo.told("/runs", filter="config.nan == 'NaN'")["runs"][0]["id"] == run_id
+    lone = json.dumps({"rows": [{"step": 0, "time_s": 0, "values": {"\ud800": 0}}], "offset": 1})
+    assert mo.post(path, content=lone.encode(), headers=headers).status_code == 422
+    bare = json.dumps({"rows": [{"step": 0, "time_s": 0, "values": {"a": 0}}]}).replace('"a": 0', '"a": NaN')
     assert mo.post(path, content=bare.encode(), headers=headers).status_code == 422
     assert mo.post(path, content=b"x" * (3 << 20), headers=headers).status_code == 413
     assert len(mo.told(f"/runs/{run_id}")["summaries"]) == 2

@@ -15,6 +15,7 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.script.command import read_command
 from engine.store import Demand, Launch, RankRow, Store, SweepLaunch
+from engine.store.imports.reports import Report, ReportedRun
 from engine.store.timestamps import now
 from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
@@ -60,6 +61,32 @@ def test_a_metric_with_one_point_comes_after_curves_on_every_page(home: Home, bo
     assert test.selectbox(key=f"{AT}number").value == f"{CURVE}.last"
     test = opened("compare", {"runs": ids_text(board)})
     assert test.multiselect(key=f"{AT}metrics").options == [CURVE, NOISE, SINGLE]
+
+
+def test_a_run_that_its_program_reports_is_live_on_all_pages_and_offers_nothing_that_parallab_cannot_do(
+    home: Home, store: Store
+) -> None:
+    run = ReportedRun("pets", "a key", "from a laptop", {"lr": 0.1}, {"host": "laptop"})
+    run_id = store.reports.begin(run, by="Ada")
+    other = foreign(store, {CURVE: 3}, lr=0.2)
+    for offset in range(3):
+        store.reports.report(run_id, Report([[Point(CURVE, offset, offset, offset)]], offset), by="Ada")
+    test = opened("run", {"run": str(run_id)})
+    words = all_words(test)
+    assert all(each in words for each in ("from a laptop", "running", "reports it", "Reported from", "laptop"))
+    (section,) = [each for each in test.get("button_group") if each.proto.label == "Section"]
+    assert not {"Ranks", "Timeline", "Log"} & {option.content for option in section.proto.options}
+    assert not {"Cancel", "Clone", "Retry", "Resume"} & {button.label for button in test.button}
+    during = answer(home, run_id, [], 0)
+    assert during["active"] and [chart["name"] for chart in during["metrics"]] == [CURVE]
+    row = {each["key"]: each for each in rows_of(opened("runs"))}[f"run-{run_id}"]
+    assert (row["Status"]["states"][0]["text"], row["Status"]["note"]) == ("running", "reported by its program")
+    assert "from a laptop" in all_words(opened("home")) and "0% done" not in all_words(opened("home"))
+    compared = opened("compare", {"runs": ids_text([run_id, other])})
+    assert compared.multiselect(key=f"{AT}metrics").options == [CURVE]
+    assert store.reports.lose_silent(-1) == [run_id]
+    assert "stopped reporting" in all_words(opened("run", {"run": str(run_id)}))
+    assert not {"Retry", "Resume"} & {button.label for button in opened("run", {"run": str(run_id)}).button}
 
 
 def test_the_same_curves_are_first_during_a_script_s_run_and_after_it(home: Home, store: Store) -> None:

@@ -14,7 +14,7 @@ export default function ({ data, parentElement }) {
   chart.data = data;
   if (other) chart.forget();
   if (revised) chart.version = 0; // else the answer could be that nothing changed
-  if (first || other || revised || (wasActive && !data.active)) chart.ask();
+  if (first || other || revised || wasActive !== data.active) chart.ask();
   else chart.draw();
   return newestCleanup(parentElement, chart.stop);
 }
