@@ -20,7 +20,8 @@ class Me(Shape):
     agent: str | None = Field(description="The agent that asks, which acts with a member's permissions at most.")
     accounts: bool = Field(description="Whether the lab has accounts.")
     may: list[str] = Field(
-        description="Permitted commands on the person's own objects; the API offers launch, cancel and note."
+        description="Permitted commands on the person's own objects; the API has launch, cancel, note, record, report "
+        "and marks."
     )
 
 

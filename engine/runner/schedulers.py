@@ -24,7 +24,7 @@ from engine.system.runner_process import has_console
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 1.0
+LOOK_S, SILENCE_LOOK_S = 1.0, 10.0
 MARGIN_S = 1.5
 """Extra time past a run's budget, as ranks submit their records every half second."""
 
@@ -137,21 +137,24 @@ class Repeats:
 
 @dataclass
 class Silence:
-    """Ends as lost, once a second, the reported runs that were silent for `silent_s` although a console was there."""
+    """Ends as lost, every 10 s, the reported runs that were silent for `silent_s` although a console was there.
+
+    A look at the console holds its lock for a moment, so there is none while nothing is reported.
+    """
 
     home: Home
     store: Store
     silent_s: float = SILENT_S
     looked_at: float = float("-inf")
     _alone_at: float = field(default_factory=time.monotonic)
-    """The last time without a console."""
+    """The last time without a console, or without a reported run."""
 
     def look(self) -> None:
         """End what is silent."""
-        if time.monotonic() - self.looked_at < LOOK_S:
+        if time.monotonic() - self.looked_at < SILENCE_LOOK_S:
             return
         self.looked_at = time.monotonic()
-        if not has_console(self.home):
+        if not (self.store.reports.are_on() and has_console(self.home)):
             self._alone_at = self.looked_at
         if self.looked_at - self._alone_at >= self.silent_s:
             for run_id in self.store.reports.lose_silent(self.silent_s):

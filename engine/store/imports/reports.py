@@ -185,6 +185,10 @@ class ReportCommands:
             status = report.end.status if report.end else "running"
             return Receipt(run_id, status, known + len(fresh), seconds_since(run["started_at"]))
 
+    def are_on(self) -> bool:
+        """Return whether any reported run is running."""
+        return self.db.exists("SELECT 1 FROM runs WHERE status = 'running' AND report_key IS NOT NULL LIMIT 1")
+
     def lose_silent(self, silent_s: float = SILENT_S) -> list[int]:
         """End as lost the reported runs without a report for `silent_s`, and return them."""
         lost = []

@@ -443,6 +443,7 @@ def tokens_of_agents(db: Connection) -> None:
     db.execute(AGENT_LAUNCHES)
 
 
+@steps()
 def runs_of_programs_outside(db: Connection) -> None:
     """Let a program outside of Parallab report a run, be known again by its key, and go on where it was taken to be lost."""
     db.execute("ALTER TABLE runs ADD COLUMN report_key TEXT")
