@@ -19,6 +19,7 @@ from engine.analysis.statistics.intervals import (
     Floats,
     Statistic,
     central,
+    difference_of_means,
     ends,
     holm,
     mean_interval,
@@ -305,3 +306,36 @@ def test_the_slope_within_incomplete_blocks_is_covered_as_promised(steep: float,
     intervals = [slope_within(list(PLACES), in_blocks(rng, steep, apart), list(BLOCKS)) for _ in range(1_500)]
     assert np.mean([found.low <= steep <= found.high for found in intervals]) == pytest.approx(0.95, abs=0.015)
     assert np.mean([found.mean for found in intervals]) == pytest.approx(steep, abs=0.02)
+
+
+def test_a_difference_of_means_is_welchs_and_covers_what_is_true_where_it_has_an_interval() -> None:
+    own, others = [3.0, 4.5, 4.0, 5.5], [2.0, 2.5, 2.25]
+    found, test = difference_of_means(own, others), stats.ttest_ind(own, others, equal_var=False)
+    low, high = test.confidence_interval(LEVEL)
+    assert found.interval == pytest.approx((low, high)) and found.sign == 1
+    assert (found.mean, found.mean / found.error) == pytest.approx((2.0, test.statistic)) and found.error
+    assert found.share == pytest.approx(2.0 / 2.25) and difference_of_means(others, own).sign == -1
+    draws, covered = np.random.default_rng(0).normal(size=(4_000, 13)), dict[int, float]()
+    for few in (2, 3):
+        pairs = [(each[:few].tolist(), (0.2 * each[3:]).tolist()) for each in draws]
+        intervals = [difference_of_means(*pair).interval for pair in pairs]
+        covered[few] = float(np.mean([each is not None and each[0] <= 0 <= each[1] for each in intervals]))
+    assert covered[2] == 0 and covered[3] >= 0.93, "of 2 values it would cover 90 %, so there is none"
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "share", "has_error"),
+    [
+        ([2.0], [1.0, 1.5], 0.6, False),
+        ([2.0, 2.0], [1.0, 1.0], 1.0, False),
+        ([0.1 + 0.2, 0.3], [0.3, 0.3], 0.0, False),
+        ([1.0, 2.0], [0.0, 0.0], None, True),
+        ([1.0, 2.0], [1.0, 3.0], -0.25, True),
+    ],
+)
+def test_a_difference_of_few_values_has_no_interval_and_of_one_no_error(
+    own: list[float], others: list[float], share: float | None, has_error: bool
+) -> None:
+    found = difference_of_means(own, others)
+    assert found.share == pytest.approx(share) and (found.error is not None) == has_error
+    assert found.interval is None and found.sign == 0

@@ -363,6 +363,45 @@ def mean_interval(values: Sequence[float], level: float = LEVEL, statistic: Stat
     return Interval(centre, float(found.low[0]), float(found.high[0]), len(values), found.method[0])
 
 
+@dataclass(frozen=True)
+class MeanDifference:
+    """The mean of some values less that of others, with its standard error and its 95 % interval."""
+
+    mean: float
+    share: float | None
+    """As a share of the other mean; None if that is 0."""
+    error: float | None = None
+    """Welch's standard error; None unless both sides have two values, which are not all equal."""
+    interval: tuple[float, float] | None = None
+    """Welch's t interval; None without an error, and with fewer than 3 values on a side: of 2 and 10 normal values it
+    covers 90 %, of 3 and 10 at least 93 % (tests/analysis/test_intervals.py).
+    """
+
+    @property
+    def sign(self) -> Literal[-1, 0, 1]:
+        """On which side of 0 the interval lies; 0 if it includes 0, or without one."""
+        low, high = self.interval or (0.0, 0.0)
+        return 1 if low > 0 else -1 if high < 0 else 0
+
+
+def difference_of_means(own: Sequence[float], others: Sequence[float]) -> MeanDifference:
+    """Return the difference of the means of two independent samples (Welch 1947). Neither is empty."""
+    means, sizes = [float(np.mean(each)) for each in (own, others)], [len(own), len(others)]
+    apart = means[0] - means[1]
+    if abs(apart) <= EQUAL * max(map(abs, means)):
+        apart = 0.0
+    found = MeanDifference(apart, apart / abs(means[1]) if means[1] else None)
+    if min(sizes) < 2:
+        return found
+    parts = [float(np.var(each, ddof=1)) / len(each) for each in (own, others)]
+    error = sqrt(sum(parts))
+    if error <= EQUAL * max(map(abs, means)):
+        return found
+    freedom = error**4 / sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
+    half = student(LEVEL, freedom) * error
+    return replace(found, error=error, interval=(apart - half, apart + half) if min(sizes) >= FEWEST["mean"] else None)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values with Holm's correction (1979): values of at most 0.05 include a false one in at most 5 % of
     cases.
