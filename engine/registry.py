@@ -116,8 +116,9 @@ def own_experiments(within_s: float = 0.0) -> "list[Offer]":
 
 def is_setting(name: str) -> bool:
     """Return whether any experiment has a setting of that name."""
-    of_the_lab = (each.experiment for each in own_experiments() if each.experiment)
-    return name in _settings(EXPERIMENTS + UNLISTED) or any(name in each.config.model_fields for each in of_the_lab)
+    if name in _settings(EXPERIMENTS + UNLISTED):
+        return True
+    return any(name in each.experiment.config.model_fields for each in own_experiments() if each.experiment)
 
 
 @cache

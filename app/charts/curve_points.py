@@ -92,6 +92,8 @@ UPDATES = "updates"
 CLOCKED = (UPDATES, BYTES)
 """X-axes looked up by time: model updates, or MB exchanged, at the time of a point."""
 _columns: OrderedDict[tuple[Any, ...], Floats] = OrderedDict()
+_kept = {"bytes": 0}
+"""The size of the columns, kept here because a sum over all of them at each read is slow."""
 _lock = threading.Lock()
 
 
@@ -177,6 +179,7 @@ def forget() -> None:
     """Clear the cache."""
     with _lock:
         _columns.clear()
+        _kept["bytes"] = 0
 
 
 def _read(reader: Reader, run: RunRow, metric: str, rank: int | None, names: Sequence[Column]) -> list[Floats]:
@@ -189,9 +192,13 @@ def _read(reader: Reader, run: RunRow, metric: str, rank: int | None, names: Seq
     if lacking := [name for name in names if name not in found]:
         found |= reader.multi_run.columns(run.id, metric, rank, lacking)
         with _lock:
-            _columns.update({(start, name): found[name] for name in lacking})
-            while sum(column.nbytes for column in _columns.values()) > KEPT_BYTES:
-                _columns.popitem(last=False)
+            for name in lacking:
+                if (same := _columns.pop((start, name), None)) is not None:  # another visitor read it meanwhile
+                    _kept["bytes"] -= same.nbytes
+                _columns[start, name] = found[name]
+                _kept["bytes"] += found[name].nbytes
+            while _kept["bytes"] > KEPT_BYTES:
+                _kept["bytes"] -= _columns.popitem(last=False)[1].nbytes
     return [found[name] for name in names]
 
 

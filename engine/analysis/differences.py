@@ -71,6 +71,8 @@ def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str])
     for name in runs[0].config:
         if name in apart or not all(name in run.config for run in runs):
             continue
+        if len({repr(run.config[name]) for run in runs}) == 1 and len({run.experiment for run in runs}) == 1:
+            continue
         held: dict[str, dict[str, None]] = {}
         for group, own in groups.items():
             for run in own:

@@ -8,6 +8,7 @@ Names are those of configs and metrics, not labels, so that links survive change
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from engine.config_values import field_title, value_in_words
@@ -40,6 +41,7 @@ EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Value = float | int | str | bool | None
 
 
+@lru_cache(maxsize=1_024)
 def split(name: str) -> tuple[str, Way] | None:
     """Return metric and statistic of a name such as `test/accuracy.best` or `metric["loss"].mean`; None if it names a
     field.
@@ -161,7 +163,11 @@ def field_names(runs: Sequence[RunRow], *, that_differ: bool = False) -> list[st
     different values.
     """
     names = list(dict.fromkeys([ABOUT[0], *(name for run in runs for name in run.config), *ABOUT]))
-    return [name for name in names if not that_differ or len({str(field(run, name)) for run in runs}) > 1]
+    if not that_differ:
+        return names
+    configs = [run.config for run in runs]
+    texts = {name: {str(own.get(name)) for own in configs} for name in names if name not in ABOUT}
+    return [name for name in names if len(texts.get(name) or {str(field(run, name)) for run in runs}) > 1]
 
 
 def other_task(runs: Sequence[RunRow]) -> str:

@@ -27,10 +27,21 @@ def declared(experiment: str, config: Mapping[str, Any]) -> Work | None:
     known = known_experiment(experiment, config.get("code", ""))
     if known is None or known.work is None:
         return None
-    try:
-        return known.work(known.config.check(config))
-    except ConfigError:
-        return None
+    key = known.config, repr(config)
+    if key not in _declared:
+        try:
+            found = known.work(known.config.check(config))
+        except ConfigError:  # which a later entry of the catalogue may allow
+            return None
+        _declared[key] = found
+        for old in list(_declared)[:-MOST_KEPT]:
+            _declared.pop(old, None)
+    return _declared[key]
+
+
+MOST_KEPT = 2_000
+_declared: dict[tuple[type[Config], str], Work] = {}
+"""The work of configs that were asked for before: checking one takes longer than all else that a page asks of a run."""
 
 
 def unreached(found: Experiment, config: Config, limit_s: float | None = None) -> list[str]:
