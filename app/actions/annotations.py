@@ -32,11 +32,12 @@ def marks(run: Run | RunRow) -> dict[str, str]:
     }
 
 
-def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) -> None:
+def mark_selected(runs: Sequence[RunRow], one: RunRow | None = None, baseline: Run | RunRow | None = None) -> None:
     """Show the actions for the runs that are selected in a table.
 
     They run at the start of the next rerun (`current_user.carry_out_waiting`), on the runs that were selected when the
-    button was pressed: the table may have other rows by then. `baseline` is the one that a single run would replace.
+    button was pressed: the table may have other rows by then. `one` is the single run, or stands for the single group,
+    and `baseline` is the one that it would replace.
     """
     ids, owners, named = tuple(run.id for run in runs), _owners(runs), _named(runs)
     if any(not run.starred_by for run in runs):
@@ -50,12 +51,12 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
         with st.container(horizontal=True):
             st.button("Add tag", key="mark.tag.add", on_click=_tag, args=(ids, True), type="primary")
             st.button("Remove tag", key="mark.tag.remove", on_click=_tag, args=(ids, False))
-    if len(runs) == 1 and not runs[0].pinned_by:
-        stands = _pinning(runs[0], baseline)
-        _mark("Pin as baseline", "pin", lambda store, who: pinned(store, ids[0], who), "pinned as baseline", stands)
-    if len(runs) == 1 and runs[0].pinned_by:
-        stands = current_user.control("unpin", owners, what=named)
-        _mark("Unpin", "unpin", lambda store, who: store.annotations.unpin(ids[0], by=who), "unpinned", stands)
+    if one and not one.pinned_by:
+        stands = _pinning(one, baseline)
+        _mark("Pin as baseline", "pin", lambda store, who: pinned(store, one.id, who), "pinned as baseline", stands)
+    if one and one.pinned_by:
+        stands = current_user.control("unpin", [one.owner], what=_named([one]))
+        _mark("Unpin", "unpin", lambda store, who: store.annotations.unpin(one.id, by=who), "unpinned", stands)
     over = [run for run in runs if run.status in ENDED and not run.archived_by]
     ended = tuple(run.id for run in over)
     if over:

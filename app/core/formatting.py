@@ -1,7 +1,10 @@
 """Lengths of time, moments and sizes in words."""
 
+import re
 from datetime import UTC, datetime
+from typing import Literal
 
+from engine.analysis.statistics.intervals import MeanDifference
 from engine.filter.tree import duration as duration  # one import location for pages
 
 LEAST_PERCENT = 0.01
@@ -55,6 +58,28 @@ def scaled(value: float, unit: str) -> tuple[float, str]:
     steps, base = _SCALES[unit]
     _, name, size_ = next(step for step in steps if abs(value) * base >= step[0])
     return value * base / size_, name
+
+
+def signed(value: float, text: str) -> str:
+    """Return the text of a number without its sign with that sign; one that is rounded to 0 has none, nor decimals."""
+    return f"{'+' if value > 0 else '-'}{text}" if re.search("[1-9]", text) else re.sub(r"0\.0+", "0", text)
+
+
+def in_percent_and_errors(found: MeanDifference) -> str:
+    """Return a difference of means in percent of the other mean, and in standard errors where there is one."""
+
+    def rounded(value: float, decimals: int) -> str:
+        less = 0 if abs(value) < 9.95 else 1 if abs(value) < 99.5 else 2
+        return signed(value, f"{abs(value):,.{max(0, decimals - less)}f}")
+
+    share = [] if found.share is None else [f"{rounded(100 * found.share, 2)} %"]
+    return " · ".join([*share, *([f"{rounded(found.mean / found.error, 1)} SE"] if found.error else [])])
+
+
+def tone(found: MeanDifference, better: Literal["max", "min"] | None) -> str:
+    """Return the class of a difference's colour: none while its interval includes 0."""
+    good = {"max": 1, "min": -1}.get(better or "")
+    return "" if not found.sign else "other" if good is None else "better" if found.sign == good else "worse"
 
 
 def size(bytes_: int) -> str:

@@ -12,6 +12,7 @@ import pandas as pd
 from app.core.formatting import moment
 from app.runs.columns import Column
 from app.runs.rows import Numbers, TableRow, differing
+from engine.analysis.statistics.intervals import MeanDifference, difference_of_means
 from engine.store.records import is_complete
 from engine.store.runs.details import Text
 from engine.transfer.tables import headed
@@ -35,7 +36,10 @@ def table(
 ) -> pd.DataFrame:
     """Return the rows as a data frame; arguments as of `cells_of`."""
     cells = cells_of(rows, columns, numbers, words=words, spread=spread, baselines=baselines, disturbed=disturbed)
-    return pd.DataFrame(cells, dtype=object)
+    plain = [
+        {name: each.mean if isinstance(each, MeanDifference) else each for name, each in row.items()} for row in cells
+    ]
+    return pd.DataFrame(plain, dtype=object)
 
 
 def headings(columns: Sequence[Column]) -> dict[str, str]:
@@ -58,7 +62,7 @@ def cells_of(
     disturbed: Collection[int] = (),
 ) -> list[dict[str, Any]]:
     """Return the cells of each row by column. With `spread`, each number is a mean with its sd; with `baselines` (by
-    experiment), each has its difference to the baseline.
+    experiment), each has its difference to the baseline, a MeanDifference.
 
     `words` has the text values; `disturbed` are the runs that no mean of times counts, and to whose times there is no
     difference. A fixed column that was also selected appears at its selected position.
@@ -124,14 +128,14 @@ def _chosen(
             continue
         apart = disturbed if column.is_timed else ()
         values = row.values(column, numbers, but=apart if len(row.counted) > 1 else ())
-        found[column.written] = own = mean(values)
+        found[column.written] = mean(values)
         if spread:
             found[column.written + SD] = deviation(values)
         if compared:
             is_part = column.written == "duration" and row.run is not None and not is_complete(row.run)
             is_own = is_part or baseline is None or baseline.run_ids == row.run_ids
-            theirs = None if baseline is None or is_own else mean(baseline.values(column, numbers, but=apart))
-            found[column.written + DIFFERENCE] = None if own is None or theirs is None else own - theirs
+            theirs = [] if baseline is None or is_own else baseline.values(column, numbers, but=apart)
+            found[column.written + DIFFERENCE] = difference_of_means(values, theirs) if values and theirs else None
     return found
 
 

@@ -11,13 +11,14 @@ from typing import Any, get_args
 import streamlit as st
 
 from app.core.assets import at, static_text
-from app.core.formatting import duration
+from app.core.formatting import duration, in_percent_and_errors, signed, tone
 from app.runs.columns import Column
 from app.runs.frame import DIFFERENCE, SD
 from app.runs.rows import TableRow
 from app.ui.run_state import DISTURBED, cause_of, outcome, status_counts, time_left
 from engine.analysis.comparability import in_words
 from engine.analysis.result import Ranked, not_learned
+from engine.analysis.statistics.intervals import MeanDifference
 from engine.errors import counted
 from engine.metrics import Result, metric
 from engine.store.records import ENDED, RunRow, Status
@@ -109,7 +110,20 @@ def grid_of(
     """
     by_name = {column.written: column for column in columns}
     names = list(dict.fromkeys(name for row in cells for name in row if name in HEADINGS or _of(name, by_name)))
-    names.sort(key=lambda name: not name.startswith(FIRST))  # beside the result, in view on a small screen
+    apart = {name.removesuffix(DIFFERENCE) for row in cells for name in row if name.endswith(DIFFERENCE) and row[name]}
+    names = [name for name in names if not name.endswith(DIFFERENCE) or name.removesuffix(DIFFERENCE) in apart]
+
+    def is_other(name: str) -> bool:
+        """Return whether it is a value of which no row has a difference, as of another experiment than the baseline."""
+        return (
+            bool(apart)
+            and (column := _of(name, by_name)) is not None
+            and column.written not in apart
+            and column.field.source == "metric"
+        )
+
+    # Beside the result, in view on a small screen: the first column, then those with differences to the baseline.
+    names.sort(key=lambda name: (not name.startswith(FIRST), is_other(name)))
     has_states = any(row.statuses for row in rows)
     has_sparks = any(row.run and row.run.id in facts.sparklines for row in rows)
     states = [_state(row, facts) for row in rows]
@@ -260,7 +274,9 @@ def _heading(name: str, columns: Mapping[str, Column], values: Sequence[Any]) ->
     if name.endswith(SD):
         return {"kind": "number", "label": "± sd", "help": f"Standard deviation over finished runs{_in_points(column)}"}
     if name.endswith(DIFFERENCE):
-        said = f"{column.label}: difference to the baseline{_in_points(column)}"
+        are_groups = any(isinstance(each, MeanDifference) and each.error for each in values)
+        how = ", in percent and in standard errors (SE, Welch)" if are_groups else _in_points(column)
+        said = f"{column.label}: difference to the baseline{how}"
         return {"kind": "number", "label": "Δ", "help": said}
     label = column.label.removesuffix(" (s)") if column.field.kind == "seconds" else column.label
     kind = "text" if any(isinstance(value, str | bool | datetime) for value in values) else "number"
@@ -304,12 +320,23 @@ def _cell(name: str, value: Any, columns: Mapping[str, Column]) -> Any:
         return ", ".join(map(str, value))
     if column is None or isinstance(value, str | int):
         return value if isinstance(value, str) else f"{value}"
+    if isinstance(value, MeanDifference):
+        plain = signed(value.mean, _number(column, abs(value.mean), apart=True))
+        words = in_percent_and_errors(value)
+        ends = [signed(end, _number(column, abs(end), apart=True)) for end in value.interval or ()]
+        hover = ", ".join([plain, words, *([f"95 % interval {' to '.join(ends)} (Welch)"] if ends else [])])
+        better = column.metric.better if column.field.source == "metric" else "min" if column.is_timed else None
+        return {"text": words if value.error else plain, "hover": hover, "tone": tone(value, better)}
+    return _number(column, value, few=name.endswith(SD))
+
+
+def _number(column: Column, value: float, *, apart: bool = False, few: bool = False) -> str:
+    """Return a number of a column; `apart`: a difference of two, `few`: with the digits of a deviation."""
     if column.field.kind == "seconds":
-        sign = "" if not name.endswith(DIFFERENCE) else "+" if value >= 0 else "-"
-        return sign + duration(abs(value))
+        return duration(value)
     if _is_percentage(column):
-        return f"{value:+.2f} points" if name.endswith(DIFFERENCE) else f"{value:.2f}"
-    return f"{value:+.4g}" if name.endswith(DIFFERENCE) else f"{value:.3g}" if name.endswith(SD) else f"{value:.5g}"
+        return f"{value:.2f}{' points' if apart else ''}"
+    return f"{value:.{4 if apart else 3 if few else 5}g}"
 
 
 def _width(label: str, cells: Sequence[Any]) -> int:

@@ -130,7 +130,8 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
         st.session_state.pop(_EVERY, None)
     with actions:
         if ticked:
-            _act(reader, ids, compared(ticked, grouped=view.grouped) if _EVERY not in st.session_state else {})
+            one = ticked[0] if len(ticked) == 1 and not ticked[0].fold else None
+            _act(reader, ids, compared(ticked, grouped=view.grouped) if _EVERY not in st.session_state else {}, one)
             if every and _EVERY not in st.session_state:
                 most = f"all {found.runs:,}" if found.runs <= MOST_AT_ONCE else f"the newest {MOST_AT_ONCE:,}"
                 label = f"Select {most} that match"
@@ -258,8 +259,12 @@ def compared(ticked: Sequence[TableRow], *, grouped: bool) -> dict[str, str]:
     return query_of(compare.CompareView(runs=runs, group=tuple(["experiment"] * (several or not apart) + apart)))
 
 
-def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str]) -> None:
+def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str], one: TableRow | None) -> None:
+    """Show the actions on selected runs; `one` is the only selected row, if that is a run or a group."""
     runs = reader.runs.some(ids)
+    stands = next((run for run in runs if run.pinned_by), None)  # a group is pinned by one of its runs
+    if one and not stands:
+        stands = next((run for run in runs if run.id == max(one.counted or one.run_ids)), None)
     st.caption(f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'} selected", width="content")
     if len(runs) == 1:
         st.page_link(
@@ -269,7 +274,7 @@ def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str]) -> None
     if comparison:
         st.page_link(widgets.PAGES["compare"], label="Compare", query_params=comparison, width="content")
     cancel_selected(runs)
-    mark_selected(runs, baseline_beside(reader, runs[0].experiment) if len(runs) == 1 else None)
+    mark_selected(runs, stands if one else None, baseline_beside(reader, stands.experiment) if one and stands else None)
 
 
 def _clone_link(run: RunRow) -> None:

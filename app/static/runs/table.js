@@ -39,7 +39,7 @@ function content(cell) {
   if (Array.isArray(cell)) return cell.length > 1 ? [sparkline(cell)] : [];
   if (cell.time) return [make("time", { datetime: new Date(cell.time).toISOString(), title: new Date(cell.time).toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC") }, ago(cell.time))];
   if (cell.states) return states(cell);
-  return [cell.href ? make("a", { href: cell.href }, cell.text) : cell.text];
+  return [cell.href ? make("a", { href: cell.href }, cell.text) : cell.tone ? make("span", { class: `pl-${cell.tone}` }, cell.text) : cell.text];
 }
 
 function states({ states: parts, note, hover }) {

@@ -182,7 +182,8 @@ class Drawn:
 
     @property
     def frame(self) -> pd.DataFrame:
-        return pd.DataFrame(self.cells, dtype=object)
+        plain = [{name: getattr(each, "mean", each) for name, each in row.items()} for row in self.cells]
+        return pd.DataFrame(plain, dtype=object)
 
 
 last = Drawn()
@@ -332,7 +333,8 @@ def test_the_baseline_stands_on_top_with_differences_to_it(home: Home, seeds: li
     assert "Baseline run 99 doesn't exist" in said(page(baseline="99"))
     drawn = page(columns=["test/accuracy.best"], baseline=str(seeds[1]), fold="false")
     (row,) = [row for row in rows_of(drawn) if row["key"] == f"run-{seeds[0]}"]
-    assert "-1.00 points" in row["cells"], "percentages differ by points"
+    texts = [cell["text"] for cell in row["cells"] if isinstance(cell, dict) and "text" in cell]
+    assert "-1.00 points" in texts, "percentages differ by points"
 
 
 def test_groups_are_compared_with_the_whole_group_of_the_baseline(home: Home, seeds: list[int], store: Store) -> None:
@@ -340,6 +342,15 @@ def test_groups_are_compared_with_the_whole_group_of_the_baseline(home: Home, se
     frame = framed(group="true", columns=["test/accuracy.best"], filter="trainers == 4 or seed == 0")
     assert list(frame["n"]) == [3, 2]
     assert frame["test/accuracy.best difference"][1] == pytest.approx(92.0 - 98.0)
+    data = last.data
+    place = next(at for at, head in enumerate(data["columns"]) if head["label"] == "Δ")
+    cell = data["rows"][1]["cells"][place]
+    assert (cell["text"], cell["tone"]) == ("-6.12 % · -2.9 SE", "") and cell["hover"].startswith("-6.00 points"), cell
+    test = ticked(page(group="true"), 1)
+    test.session_state["person"] = "Ada"
+    press(test, "Pin as baseline")
+    assert framed(group="true", columns=["trainers"])["trainers"].iloc[0] == 4, "a group is pinned by one of its runs"
+    assert "Unpin" in {button.label for button in ticked(page(group="true"), 0).button}
 
 
 def ticked(test: AppTest, *places: int) -> AppTest:
