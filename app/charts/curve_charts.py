@@ -22,7 +22,7 @@ from engine.store.records import RunRow
 
 HEIGHT_PX = 340
 FEW = 60
-"""Curves with at most this many points have markers and are not smoothed."""
+"""Curves with at most this many points have markers; a chart of no others is not smoothed."""
 FAINT, BAND, MEMBER = 0.28, 0.25, 0.3
 """Opacities of the raw line behind a smoothed one, of a band, and of a group's members."""
 AXES = {
@@ -56,6 +56,12 @@ class GroupLine:
     """Number of members in the line."""
     extent: str = ""
     """Why the line is shorter than its members, as a sentence; empty if it is not."""
+
+    @property
+    def others(self) -> str:
+        """Of how many runs of the group its members are, as ` of 3`; empty if all are in the line."""
+        size = len(self.values.members)
+        return f" of {size}" if self.count < size else ""
 
 
 def group_line(
@@ -142,8 +148,12 @@ class Picture:
 def of_runs(
     curves: Sequence[DrawnCurve], names: Mapping[int, str], looks: Mapping[int, Look], smooth: float
 ) -> Picture:
-    """Return single runs; the curves of a run's ranks share a style and a legend entry."""
+    """Return single runs; the curves of a run's ranks share a style and a legend entry. All are smoothed, or none: that
+    is where none is long and noisy.
+    """
     picture = Picture()
+    if all(curve.y.size <= FEW or is_monotone(curve.y) for curve in curves):
+        smooth = 0.0
     for run_id, of_run in groupby(curves, key=lambda curve: curve.run_id):
         name = as_label(names[run_id])
         for first, curve in enumerate(of_run):
@@ -181,11 +191,11 @@ def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool =
             x=x,
             y=line.centre,
             customdata=np.stack([line.count, line.low, line.high], axis=1),
-            name=f"{as_label(group.name)} (n={group.count})",
+            name=f"{as_label(group.name)} (n={group.count}{group.others})",
             mode="lines+markers" if x.size <= FEW else "lines",
             line={"dash": look.dash, "width": 2.4},
             marker={"symbol": look.symbol, "size": 6},
-            meta={"like_y": [1, 2]},
+            meta={"like_y": [1, 2], "press": f"show g{group.members[0]}"},
             hovertemplate=_hover(group),
         )
     return picture
@@ -197,7 +207,7 @@ def _hover(group: GroupLine) -> str | list[str]:
     how = "min to max: " if (line.method == "range").any() else ""
     band = f" ({how}%{{customdata[1]:{NUMBER}}} to %{{customdata[2]:{NUMBER}}})"
     plain, full = (
-        f"%{{y:{NUMBER}}} {{y unit}}{said}<extra>{as_label(group.name)} (n=%{{customdata[0]}})</extra>"
+        f"%{{y:{NUMBER}}} {{y unit}}{said}<extra>{as_label(group.name)} (n=%{{customdata[0]}}{group.others})</extra>"
         for said in ("", band)
     )
     there = np.isfinite(line.low) & np.isfinite(line.high)
@@ -280,9 +290,9 @@ def _add(
     base: dict[str, Any] = {"x": curve.x, "name": name, "legendgroup": name}
     told: dict[str, Any] = {"hovertemplate": f"%{{y:{NUMBER}}} {{y unit}}<extra>{whole}</extra>"}
     of_rank = [] if curve.rank is None else [f"rank {curve.rank}"]
-    base["meta"] = {"as": ", ".join(of_rank)}
+    base["meta"] = {"as": ", ".join(of_rank), "press": f"show {curve.run_id}"}
     few = curve.y.size <= FEW
-    if few or not smooth or is_monotone(curve.y):
+    if not smooth:
         mark = {"symbol": look.symbol, "size": 6}
         line = {"dash": look.dash, "width": 2 if few else 1.4}
         picture.add(
@@ -297,7 +307,7 @@ def _add(
         )
         return
     raw: dict[str, Any] = base | {"hoverinfo": "skip", "meta": {"as": ", ".join([*of_rank, "recorded"])}}
-    base["meta"] = {"as": ", ".join([*of_rank, "smoothed"])}
+    base["meta"] |= {"as": ", ".join([*of_rank, "smoothed"])}
     picture.add(look.colour, **raw, y=curve.y, mode="lines", line={"width": 1}, opacity=FAINT, showlegend=False)
     picture.add(
         look.colour,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.charts import curve_charts, curve_data, curve_points
 from app.charts.curve_charts import GroupLine, curves_frame, extents, groups_frame
@@ -22,14 +23,15 @@ from app.charts.curve_points import (
 )
 from app.compare import zoom as compare_zoom
 from app.compare.groups import binned, explained, lines_of, missing_bands
+from app.compare.lines import Compared, pressed
 from app.compare.session_state import key_of, one_of, several_of
-from app.compare.tab_widgets import Compared, log_toggle, show_note, show_omitted, table_of
+from app.compare.tab_widgets import log_toggle, show_note, show_omitted, table_of
 from app.links.compare import CompareView
 from app.report import Chart, page_capture
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.comparability import unreliable
-from engine.analysis.result import ranking_metric
+from engine.analysis.result import lower_first, ranking_metric
 from engine.analysis.run_values import curves_among, metric_among, metric_names, setting_among
 from engine.analysis.scaling.targets import choices, time_text, to_goal, usual_target, way
 from engine.errors import counted
@@ -60,13 +62,17 @@ class _Chart:
     unit: str = ""
 
 
-def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
-    """Show a chart per metric, all over the same x-axis."""
+def curves(
+    reader: Reader, found: Compared, view: CompareView, above: DeltaGenerator
+) -> tuple[CompareView, Mapping[str, list[str]]]:
+    """Show a chart per metric, all over the same x-axis, with its controls `above`; return the view, and by group in
+    which charts its line holds fewer runs than it has.
+    """
     known = curve_names(found.runs)
     if not known:
         st.info("No curves recorded in these runs yet.")
-        return view
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        return view, {}
+    with above.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         view = several_of(
             view, "metrics", "Metrics", known, lambda name: metric(name).label, placeholder="Default metrics", width=340
         )
@@ -80,16 +86,21 @@ def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
     for sentence in sentences:
         st.caption(as_text(sentence))
     page_capture.words(sentences)
-    columns = st.columns(min(2, len(shown)), gap="medium")
     charts = []
-    for at, name in enumerate(shown):
-        with columns[at % len(columns)]:
-            charts.append(_chart(reader, found, drawn, name))
+    with st.container(key="compare-charts"):
+        for name in shown:
+            with st.container():
+                charts.append(_chart(reader, found, drawn, name))
     show_note(" ".join(_of_all(found, drawn, charts)))
     if drawn.x == "time" or any(map(depends_on_time, (*shown, metric_of(drawn.x)))):
         show_note(unreliable(found.runs))
     page_capture.others(lambda: _other_metrics(found, drawn, [name for name in known if name not in shown]))
-    return view
+    fewer: dict[str, list[str]] = {}
+    for name, chart in zip(shown, charts, strict=True):
+        for line in chart.lines:
+            if line.others:
+                fewer.setdefault(line.name, []).append(f"{line.count} in {lower_first(metric(name).label)}")
+    return view, fewer
 
 
 def first_in_words(reader: Reader, groups: Mapping[str, Sequence[RunRow]], view: CompareView) -> str:
@@ -223,15 +234,19 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
         chart.picture, name, view.x, chart.log, f"{view.x} {chart.log}", titles=_titles(found), unit=chart.unit
     )
     zoom = (
-        compare_zoom.address(
-            replace(view, runs=tuple(run.id for run in found.runs), filter="", group=found.fields), name
-        )
+        compare_zoom.address(replace(view, runs=found.ids, filter="", newest=0, group=found.fields), name)
         if chart.has_more
         else ""
     )
     alt = f"{known.label} by {along}, {len(chart.runs)} {'run' if len(chart.runs) == 1 else 'runs'}"
     components.figure(
-        f"compare-{name}", figure, alt=alt, height=curve_charts.HEIGHT_PX, colours=chart.picture.colours, zoom=zoom
+        f"compare-{name}",
+        figure,
+        alt=alt,
+        height=curve_charts.HEIGHT_PX,
+        colours=chart.picture.colours,
+        zoom=zoom,
+        on_press=pressed,
     )
     said = [chart.sentence]
     if "y" in view.log and "y" not in chart.log:

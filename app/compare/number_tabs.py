@@ -5,13 +5,15 @@ from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.charts import number_charts
 from app.charts.curve_charts import MOST_NAMED
 from app.compare.groups import ComparedGroup, limit_of, missing_bands
+from app.compare.lines import Compared
 from app.compare.selection import names_of
 from app.compare.session_state import key_of, one_of, several_of
-from app.compare.tab_widgets import Compared, log_toggle, show_note, show_omitted, table_of
+from app.compare.tab_widgets import log_toggle, show_note, show_omitted, table_of
 from app.core.formatting import duration
 from app.links.compare import CompareView
 from app.report import page_capture
@@ -37,12 +39,12 @@ from engine.store.records import ENDED, RunRow
 from engine.transfer.tables import Table
 
 
-def bars(found: Compared, view: CompareView) -> CompareView:
-    """Show one value of each run or group as a bar chart."""
+def bars(found: Compared, view: CompareView, above: DeltaGenerator) -> CompareView:
+    """Show one value of each run or group as a bar chart, with its controls `above`."""
     if not (known := numeric_names(found.runs)):
         st.info("No values to compare in these runs yet.")
         return view
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    with above.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         view = one_of(view, "number", "Value", known, label, width=340)
         view = log_toggle(view, "x", "Log scale")
     name = view.number or known[0]
@@ -51,7 +53,7 @@ def bars(found: Compared, view: CompareView) -> CompareView:
     apart = disturbed if found.groups and not view.disturbed and len(disturbed) < len(numbers) else []
     counted = numbers.keys() - {run.id for run in apart}
     groups = found.groups or [ComparedGroup(found.names[run.id], (run,)) for run in found.runs]
-    all_looks = found.group_looks if found.groups else list(found.looks.values())
+    all_looks = found.group_looks if found.groups else [found.looks[run.id] for run in found.runs]
     parts = [
         number_charts.ResultBar(f"{group.name} (n={len(own)})" if found.groups else group.name, own, of_group)
         for group, of_group in zip(groups, all_looks, strict=True)
@@ -78,8 +80,8 @@ def bars(found: Compared, view: CompareView) -> CompareView:
     return view
 
 
-def scatter(found: Compared, view: CompareView) -> CompareView:
-    """Show two values of each run as a scatter plot."""
+def scatter(found: Compared, view: CompareView, above: DeltaGenerator) -> CompareView:
+    """Show two values of each run as a scatter plot, with its controls `above`."""
     known = number_names(found.runs)
     apart = [
         name
@@ -87,7 +89,7 @@ def scatter(found: Compared, view: CompareView) -> CompareView:
         if name != "seed" and len({number(run, name) for run in found.runs} - {None}) > 1
     ]
     along = (apart or known)[0]
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    with above.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         view = one_of(view, "number", "Y-axis", known, label, width=300)
         view = one_of(view, "against", "X-axis", [along, *(name for name in known if name != along)], label, width=300)
         view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")

@@ -26,13 +26,15 @@ from engine.analysis.run_values import (
 )
 from engine.errors import EngineError, counted
 from engine.filter.syntax import LONGEST
-from engine.registry import experiment_title
+from engine.registry import experiment_title, known_experiment
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow, Status
 from engine.store.sweeps.sweeps import SEED
 
-MOST_RUNS = 30
+MOST_RUNS = 200
 LONGEST_NAME, MOST_NAMED = 60, 4
+NOTES = {"note": "Note", "tags": "Tags", "status": "Status"}
+"""Columns beside the charts besides values and settings."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,12 @@ def names_of(runs: Sequence[RunRow]) -> dict[int, str]:
 
 def short_names(runs: Sequence[RunRow]) -> list[str]:
     """Return names of runs for sentences: their experiments, or the values of the only setting in which they differ,
-    where these are all different, else their numbers.
+    where these are all different, else their numbers. With runs of other programs, as the legend names them.
     """
     numbers = [f"run {run.id}" for run in runs]
     titles = [experiment_title(run.experiment) for run in runs]
+    if not all(known_experiment(run.experiment) for run in runs):
+        return list(names_of(runs).values())
     values = [_differences(run, only_setting(runs)) for run in runs]
     for said in (titles, values):
         if len(set(said)) == len(runs) and all(0 < len(name) <= LONGEST_NAME for name in said):
@@ -132,7 +136,8 @@ def telling(runs: Sequence[RunRow]) -> list[str]:
 
 def fewest(runs: Sequence[RunRow], apart: Sequence[str]) -> Sequence[str]:
     """Return the first of the fields that tell as many runs apart as all of them do."""
-    different = [len({_differences(run, apart[: count + 1]) for run in runs}) for count in range(len(apart))]
+    values = [[str(field(run, name)) for name in apart] for run in runs]
+    different = [len({tuple(own[: count + 1]) for own in values}) for count in range(len(apart))]
     return apart[: different.index(different[-1]) + 1] if different else ()
 
 
@@ -250,4 +255,7 @@ def with_known_names(view: CompareView, runs: Sequence[RunRow]) -> tuple[Compare
     asked += [("axis", view.x)] if x not in {"", BYTES, *AXES, *map(axis_of, metrics)} else []
     asked += [("field", name) for name in view.group or () if name not in field_names(runs)]
     asked += [("number", name) for name in (number, against, *axes) if name and name not in every]
+    of_view = (*view.pins, view.baseline, view.members, view.only)
+    asked += [("run", str(one)) for one in dict.fromkeys(of_view) if one and one not in {run.id for run in runs}]
+    asked += [("column", name) for name in view.columns if name not in {*every, *NOTES}]
     return view, [f"No {kind} '{name[:60]}' in these runs; ignored." for kind, name in asked]

@@ -1,7 +1,7 @@
 """Synchronises the Compare view between the address and the widgets."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,12 @@ def keep(view: CompareView) -> None:
         st.session_state[_VIEW], st.session_state[_WRITTEN] = view, query
         if query != st.query_params.to_dict():
             st.query_params.from_dict(query)
+
+
+def change(parts: Mapping[str, str]) -> None:
+    """Change parts of the view that no widget holds, given as in the address; before the page reruns."""
+    query = {name: text for name, text in (query_of(st.session_state[_VIEW]) | dict(parts)).items() if text}
+    st.session_state[_VIEW] = read_view(query)[0]
 
 
 def complaints() -> tuple[str, ...]:

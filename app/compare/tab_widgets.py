@@ -1,7 +1,7 @@
 """Shared by the Compare tabs: named and styled runs, log toggles, notes on omitted runs, chart tables."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -10,14 +10,11 @@ import streamlit as st
 
 from app.charts.curve_charts import AXES, MOST_NAMED
 from app.charts.curve_points import OWN_COLUMNS, metric_of
-from app.charts.plotly_figures import Look, look, looks
-from app.compare.groups import BANDS, STATISTICS, ComparedGroup, band_named, groups_of, usual_grouping
-from app.compare.selection import names_of as names
+from app.compare.groups import BANDS, STATISTICS, band_named, groups_of, usual_grouping
+from app.compare.lines import Compared
 from app.compare.session_state import key_of, one_of, several_of
-from app.core.assets import at
 from app.links.compare import TABS, CompareView
 from app.report import page_capture
-from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.run_values import field_names, label
 from engine.metrics import metric
@@ -25,29 +22,6 @@ from engine.store.records import RunRow
 
 MOST_WHOLE = 8
 """Rows up to which a table is as high as they are."""
-
-
-@dataclass(frozen=True)
-class Compared:
-    """The runs with their names and styles, and their groups (empty: no grouping)."""
-
-    runs: tuple[RunRow, ...]
-    names: Mapping[int, str]
-    looks: Mapping[int, Look]
-    groups: tuple[ComparedGroup, ...]
-    fields: tuple[str, ...]
-    """The fields by which they are grouped."""
-
-    @property
-    def group_looks(self) -> list[Look]:
-        return [look(place) for place in range(len(self.groups))]
-
-
-def compared(runs: tuple[RunRow, ...], view: CompareView) -> Compared:
-    """Return the named and styled runs of a view."""
-    fields = usual_grouping(runs) if view.group is None else view.group
-    groups = tuple(groups_of(runs, fields)) if fields else ()
-    return Compared(runs, names(runs), looks(run.id for run in runs), groups, fields)
 
 
 def log_toggle(view: CompareView, letter: str, words: str) -> CompareView:
@@ -107,9 +81,9 @@ def _heading(column: str) -> str:
     )
 
 
-def grouping(view: CompareView, runs: Sequence[RunRow]) -> CompareView:
-    """Show the grouping controls and, if runs are grouped, statistic and band; a view keeps the usual grouping of its
-    runs until another one is selected.
+def grouping(view: CompareView, runs: Sequence[RunRow]) -> tuple[CompareView, tuple[str, ...]]:
+    """Show the grouping controls and, if runs are grouped, statistic and band; return the view, and the usual grouping
+    of its runs, which it keeps until another one is selected.
     """
     fields, usual = field_names(runs), usual_grouping(runs)
     key, before = (key_of(name, [*(usual if view.group is None else view.group)]) for name in ("group", "group.usual"))
@@ -127,7 +101,7 @@ def grouping(view: CompareView, runs: Sequence[RunRow]) -> CompareView:
             groups = groups_of(runs, shown.group)
             named = partial(band_named, groups=groups, statistic=view.stat)  # type: ignore[arg-type]
             view = one_of(view, "band", "Band", list(BANDS), named, width=340)
-    return view
+    return view, usual
 
 
 def _field_choice(name: str) -> str:
@@ -141,22 +115,9 @@ def view_facts(view: CompareView, found: Compared) -> list[tuple[str, str]]:
     return [
         ("View", TABS[view.tab]),
         ("Filter", view.filter),
-        ("Grouped by", ", ".join(map(label, found.fields))),
+        ("Grouped by", ", ".join(map(label, found.fields)) if grouped else ""),
+        ("Alone", ", ".join(found.names[run.id] for run in found.runs) if len(found.runs) < len(found.ids) else ""),
         ("Statistic", STATISTICS[view.stat] if grouped else ""),
         ("Band", band_named(view.band, found.groups, view.stat) if grouped else ""),  # type: ignore[arg-type]
         ("Smoothing", f"{view.smooth:g}" if view.tab == "curves" and not grouped else ""),
     ]
-
-
-def legend(found: Compared) -> None:
-    """Show one legend for all charts: the style of each run or group."""
-    if found.groups:
-        pairs = [
-            (f"{group.name} (n={len(group.runs)})", of_group, "")
-            for group, of_group in zip(found.groups, found.group_looks, strict=True)
-        ]
-    else:
-        pairs = [(found.names[run.id], found.looks[run.id], at(f"/run?run={run.id}")) for run in found.runs]
-    components.legend(
-        "compare-legend", [{"label": label, **vars(of_one), "href": href} for label, of_one, href in pairs]
-    )

@@ -12,8 +12,8 @@ from app.charts.curve_charts import GroupLine, Picture
 from app.charts.curve_data import DrawnCurve
 from app.charts.curve_points import CLOCKED, PLAIN, usual_axis
 from app.compare.groups import lines_of
+from app.compare.lines import Compared, alone, compared
 from app.compare.selection import chosen
-from app.compare.tab_widgets import Compared, compared
 from app.core.assets import at
 from app.links.compare import CompareView, query_of, read_view
 from engine.analysis.statistics.groups import BandLine
@@ -41,7 +41,7 @@ def answer(home: Home, query: Mapping[str, str], metric: str, within: Stretch) -
     """
     view, _ = read_view({name: value for name, value in query.items() if name not in ("metric", "from", "to")})
     with Reader.open(home) as reader, reader.db.snapshot():
-        found = compared(chosen(reader, view).runs, view)
+        found = alone(compared(chosen(reader, view).runs, view), view)
         if not found.runs:
             raise NoSuchRun("None of these runs exists: never launched or deleted.")
         view = replace(view, x=view.x or usual_axis(reader, found.runs))

@@ -34,8 +34,9 @@ LONGEST = 2_000
 """Greatest number of characters read from one value of a link."""
 _ENTRY = re.compile(r'\s*"(?P<quoted>(?:[^"]|"")*)"\s*(?:,|$)|(?P<plain>[^,]*)(?:,|$)')
 UNGROUPED = "none"
-_NAMES = ("metrics", "group", "axes")
+_NAMES = ("metrics", "group", "axes", "columns")
 """Fields with comma-separated names."""
+_IDS = ("runs", "pins")
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,18 @@ class CompareView:
     """Whether the table of differences also shows equal values."""
     disturbed: bool = False
     """Whether times of disturbed runs count."""
+    pins: tuple[int, ...] = ()
+    """Runs that come first in every chart, each with the group that holds it."""
+    baseline: int | None = None
+    """A run with which the others are compared, or the group that holds it; None: the one pinned in Runs; 0: none."""
+    members: int = 0
+    """A run whose group is shown alone, by its runs."""
+    only: int = 0
+    """The run that is shown alone."""
+    columns: tuple[str, ...] = ()
+    """Values and settings beside the legend; empty: the value by which the runs are ranked."""
+    sort: str = ""
+    """The column by which the legend is sorted, in descending order after a minus sign."""
 
 
 def read_view(query: Mapping[str, str]) -> tuple[CompareView, list[str]]:
@@ -89,11 +102,13 @@ def read_view(query: Mapping[str, str]) -> tuple[CompareView, list[str]]:
             values[name] = _READ[name](text) if name in _READ else text.strip()[:LONGEST]
         except ValueError as error:
             warnings.append(f"Link parameter {name} {error}; ignored.")
-    ids, wrong = values.get("runs", ((), ()))
-    warnings += [
-        f"Link parameter runs must be ids and ranges such as 1,2,5-9, got '{each[:40]}'; ignored." for each in wrong
-    ]
-    return CompareView(**values | {"runs": ids}), warnings
+    for name in _IDS:
+        values[name], wrong = values.get(name, ((), ()))
+        warnings += [
+            f"Link parameter {name} must be ids and ranges such as 1,2,5-9, got '{each[:40]}'; ignored."
+            for each in wrong
+        ]
+    return CompareView(**values), warnings
 
 
 def query_of(view: CompareView) -> dict[str, str]:
@@ -168,10 +183,12 @@ def names_text(names: Iterable[str]) -> str:
 
 
 def _text(name: str, value: Any) -> str:
-    if name == "runs":
+    if name in _IDS:
         return ids_text(value)
     if name in _NAMES:
         return names_text(value) or UNGROUPED  # only `group` has a default that is not empty
+    if name == "baseline":
+        return str(value or UNGROUPED)
     return (
         ("1" if value else "0") if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
     )
@@ -211,8 +228,9 @@ def _count(text: str) -> int:
 
 
 _READ: Mapping[str, Callable[[str], Any]] = {
-    "runs": read_ids,
-    "newest": _count,
+    **dict.fromkeys(_IDS, read_ids),
+    **dict.fromkeys(("newest", "members", "only"), _count),
+    "baseline": lambda text: 0 if text == UNGROUPED else _count(text),
     "tab": _one_of(tuple(TABS)),
     "log": _one_of(LOGS),
     "smooth": _share,

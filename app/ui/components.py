@@ -4,7 +4,8 @@ their zoom, logs, the name.
 None uses a Streamlit timer: each polls a small route of ours, only while its tab is visible and its run is active.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -75,11 +76,11 @@ _timeline = st.components.v2.component(
     ),
     isolate_styles=False,
 )
-_legend = st.components.v2.component(
-    "parallab_legend",
-    html='<ul class="pl-legend"></ul>',
-    css=static_text("chart/chart.css"),
-    js=static_text("plot/plotly.js", "chart/swatch.js", "chart/legend.js"),
+_lines = st.components.v2.component(
+    "parallab_lines",
+    html='<div class="pl-lines" role="region" aria-label="Lines of the charts" tabindex="0"></div>',
+    css=static_text("chart/lines.css"),
+    js=static_text("plot/plotly.js", "chart/swatch.js", "page/cleanup.js", "chart/lines.js"),
     isolate_styles=False,
 )
 _preload = st.components.v2.component(
@@ -218,29 +219,33 @@ def figure(
     colours: Sequence[int | Mapping[str, float]] = (),
     table: bool = False,
     zoom: str = "",
+    on_press: Callable[[str], None] | None = None,
 ) -> None:
     """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette, or a shade as
-    {"share": 0 to 1}.
+    {"share": 0 to 1}. `on_press` is called with the key, before the page reruns, when a trace was pressed that names in
+    its `meta` what a `press` on it asks for.
 
     `table` adds a collapsed table of the numbers below. A zoom is kept until the layout's `uirevision` changes; `zoom`
     is the address of a route that returns the visible range of the traces at a finer resolution.
     """
     content = plotly_figures.shown(picture, alt=alt, height=height, colours=colours, table=table)
     page_capture.chart(alt, content["figure"], height=height, colours=colours)
-    shown(key, content | {"zoom": zoom} if zoom else content)
+    shown(key, content | {"zoom": zoom} if zoom else content, on_press)
 
 
-def shown(key: str, content: Mapping[str, Any]) -> None:
+def shown(key: str, content: Mapping[str, Any], on_press: Callable[[str], None] | None = None) -> None:
     """Show a figure from `figures.shown`; pulse.js may replace the figure with this key."""
-    _figure(key=key, data={**content, "key": key, "plotly": at(PLOTLY_URL)}, height=content["height"])
+    data = {**content, "key": key, "plotly": at(PLOTLY_URL), "pressed": on_press is not None}
+    _figure(key=key, data=data, height=content["height"], on_press_change=partial(on_press or _nothing, key))
 
 
-def legend(key: str, entries: Sequence[Mapping[str, str | int]]) -> None:
-    """Show one legend for several figures: entries with label, colour (place in the palette), dash, symbol and an
-    optional href.
+def lines(key: str, data: Mapping[str, Any], on_press: Callable[[], None]) -> None:
+    """Show one legend for several figures as a table: `rows` with label, colour (place in the palette), dash, symbol,
+    an optional href and cells, and `columns`. `on_press` is called before the page reruns, when a row or a heading was
+    pressed.
     """
-    page_capture.legend(entries)
-    _legend(key=key, data=list(entries))
+    page_capture.legend([{name: row[name] for name in ("label", "colour", "dash", "symbol")} for row in data["rows"]])
+    _lines(key=key, data=dict(data), on_press_change=on_press)
 
 
 def pictures(key: str) -> None:
@@ -279,5 +284,5 @@ def commit_early(key: str) -> None:
     _paste(key=f"paste-{key}", data={"field": f".st-key-{key.replace('.', '-')} textarea"}, height=1)
 
 
-def _nothing() -> None:
+def _nothing(key: str = "") -> None:
     """Name the trigger; the value is read from the component's result."""

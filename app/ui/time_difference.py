@@ -124,14 +124,17 @@ def disturbed_choice(
 
 def show_unequal_work(groups: Mapping[str, Sequence[RunRow]], reader: Reader) -> None:
     """Show that the compared groups of runs do unequal total work, whatever metric is shown; nothing if they don't."""
-    if said := unequal_work_of(groups, reader):
-        st.markdown(f":orange-badge[Caution] {as_text(said)}")
-        page_capture.words([said])
+    show_caution(unequal_work_of(groups, reader))
 
 
 def show_not_learned(groups: Mapping[str, Sequence[RunRow]]) -> None:
     """Show which of the compared runs did not learn; nothing if all did."""
-    if said := not_learned_of(run for own in groups.values() for run in own):
+    show_caution(not_learned_of(run for own in groups.values() for run in own))
+
+
+def show_caution(said: str) -> None:
+    """Show what limits a comparison; nothing if it is empty."""
+    if said:
         st.markdown(f":orange-badge[Caution] {as_text(said)}")
         page_capture.words([said])
 

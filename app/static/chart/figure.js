@@ -1,7 +1,8 @@
 // A complete Plotly figure; node and zoom are kept across updates, and an unchanged figure is not redrawn.
 
-export default function ({ data, parentElement }) {
+export default function ({ data, parentElement, setTriggerValue }) {
   const state = (parentElement.figure ??= begin(parentElement));
+  state.setTriggerValue = setTriggerValue;
   state.take(data);
   return newestCleanup(parentElement, state.stop);
 }
@@ -29,6 +30,7 @@ function begin(element) {
     node.setAttribute("role", "figure");
     node.setAttribute("aria-label", state.data.alt);
     await drawPlot(node, state.data.alt, coloured, theme, { ...layout, height: state.data.height, uirevision: axesOf(layout) });
+    if (state.data.pressed) state.presses ??= watchPresses(node, state);
     if (state.data.zoom) state.stretch ??= watchStretch(node, state);
     if (state.data.table && !state.fold) node.after((state.fold = tableFold(node)));
     state.fold?.refresh();
@@ -50,6 +52,20 @@ function begin(element) {
     delete element.figure;
   };
   return state;
+}
+
+const NEAR_LINE = 24; // px from a line within which a press is meant for it
+
+// A press on a line sends what its trace says; of the lines that have a point at that x, the nearest one is meant.
+function watchPresses(node, state) {
+  node.on("plotly_click", ({ points, event }) => {
+    const { yaxis } = node._fullLayout;
+    const at = event.clientY - node.getBoundingClientRect().top - yaxis._offset;
+    const near = ({ y }) => Math.abs(yaxis.d2p(y) - at);
+    const [found] = points.filter(({ data, y }) => data.meta?.press && Number.isFinite(near({ y }))).sort((one, other) => near(one) - near(other));
+    if (found && near(found) <= NEAR_LINE) state.setTriggerValue("press", found.data.meta.press);
+  });
+  return true;
 }
 
 // Identifies what the axes show: the zoom is kept while it is unchanged.

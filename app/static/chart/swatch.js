@@ -1,4 +1,4 @@
-// A legend item: a line sample (colour, dash, marker) and a name, optionally linked.
+// A legend item: a line sample (colour, dash, marker) and a name.
 
 const STROKES = { solid: "", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3", longdash: "11 4", longdashdot: "11 3 2 3" };
 const SHAPES = {
@@ -10,14 +10,17 @@ const SHAPES = {
   star: '<path d="M17 1.6l1.6 3.6 3.9.4-2.9 2.6.8 3.9-3.4-2-3.4 2 .8-3.9-2.9-2.6 3.9-.4z"/>',
 };
 
+function swatch({ dash, symbol }, colour) {
+  const sample = document.createElement("span");
+  const line = `<line x1="0" y1="7" x2="34" y2="7" stroke-width="2.4" stroke-dasharray="${STROKES[dash] ?? ""}"/>`;
+  sample.innerHTML = `<svg width="34" height="14" aria-hidden="true" stroke="${colour}" fill="${colour}">${line}${SHAPES[symbol] ?? ""}</svg>`;
+  return sample;
+}
+
 function item(entry, colour) {
   const row = document.createElement("li");
-  const swatch = document.createElement("span");
-  const line = `<line x1="0" y1="7" x2="34" y2="7" stroke-width="2.4" stroke-dasharray="${STROKES[entry.dash] ?? ""}"/>`;
-  swatch.innerHTML = `<svg width="34" height="14" aria-hidden="true" stroke="${colour}" fill="${colour}">${line}${SHAPES[entry.symbol] ?? ""}</svg>`;
-  const name = document.createElement(entry.href ? "a" : "span");
+  const name = document.createElement("span");
   name.textContent = entry.label;
-  if (entry.href) name.href = entry.href;
-  row.append(swatch, name);
+  row.append(swatch(entry, colour), name);
   return row;
 }

@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.charts import number_charts
-from app.compare import session_state
+from app.compare import selection, session_state
 from app.compare.groups import band_named, groups_of, usual_grouping
 from app.compare.number_tabs import differences_table
 from app.compare.selection import LONGEST_NAME, _shortened
@@ -174,14 +174,17 @@ def test_the_newest_runs_of_a_filter_are_compared_and_followed(home: Home, ids: 
     assert read_view({"newest": "two"})[1] == ["Link parameter newest must be a whole number, got 'two'; ignored."]
 
 
-def test_more_than_30_runs_are_cut_to_30_with_a_sentence(home: Home, store: Store) -> None:
-    for _ in range(33):
+def test_more_runs_than_the_limit_are_cut_to_it_with_a_sentence(
+    home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "MOST_RUNS", 3)
+    for _ in range(5):
         compare.add(store, steps=5)
     test = opened_at(filter='experiment == "hogwild"', tab="bars")
-    assert "At most 30 runs can be compared; got 33" in words(test)
-    assert html(test).count('<a href="/run?run=') == 30
-    assert "At most 30 runs can be compared; got 33" in words(opened_at(runs="1-33"))
-    assert "At most 30 runs can be compared; got 33" in words(opened_at(runs="1-3", filter='experiment == "hogwild"'))
+    assert "At most 3 runs can be compared; got 5" in words(test)
+    assert html(test).count('<a href="/run?run=') == 3
+    assert "At most 3 runs can be compared; got 5" in words(opened_at(runs="1-5"))
+    assert "At most 3 runs can be compared; got 5" in words(opened_at(runs="1-2", filter='experiment == "hogwild"'))
 
 
 def test_runs_that_are_gone_names_that_are_lacking_and_values_that_are_none_are_named(

@@ -33,7 +33,7 @@ def test_the_address_of_a_comparison_gives_anyone_the_same_picture(lab: Lab, pag
     page.goto(f"{lab.address}/compare?runs={runs}&group=none")
     single = picture(page, 2)
     assert [len(of_chart) for of_chart in single] == [5, 2 * (3 + 2 * 2)]
-    expect(page.get_by_role("link", name=f"{lab.compared[0]}: trainers 2, seed 0")).to_be_visible()
+    expect(page.get_by_role("link", name=f"Open {lab.compared[0]}: trainers 2, seed 0")).to_be_visible()
 
     page.get_by_label("Group by").click()
     page.get_by_role("option", name="Trainers", exact=True).click()
@@ -105,3 +105,79 @@ def test_a_zoom_shows_more_of_compared_runs_and_a_double_click_all_of_them(lab: 
     wait_until(lambda: plot.evaluate(SEEN) > 400, "every point in sight came")
     double_click(page, plot)
     wait_until(lambda: plot.evaluate("node => node._fullData[0].x.length") == whole, "the whole is drawn as before")
+
+
+LINES = """() => [...document.querySelectorAll('.pl-lines tbody tr')].map((row) => row.textContent)"""
+
+
+PRESSABLE = """() => (document.querySelector('.pl-figure')?._fullData ?? []).filter((trace) => trace.meta?.press)
+  .map((trace) => [trace.name, Array.from(trace.y).at(-1)])"""
+
+
+def drawn_as(page: Page, *starts: str) -> list[list[Any]]:
+    """Wait until exactly lines of these names are in the chart, in this order; return name and last value of each."""
+
+    def is_drawn() -> bool:
+        names = [name for name, _ in page.evaluate(PRESSABLE)]
+        return [name[: len(start)] for name, start in zip(names, starts, strict=False)] == [*starts] and len(
+            names
+        ) == len(starts)
+
+    wait_until(is_drawn, f"the lines {', '.join(starts)}")
+    settle(page)
+    found: list[list[Any]] = page.evaluate(PRESSABLE)
+    return found
+
+
+def test_groups_are_pinned_compared_and_opened_down_to_one_run(lab: Lab, page: Page) -> None:
+    """Each press changes what is plotted, and the address has it: whoever opens that sees the same."""
+    first, *_, last = lab.compared[:5]
+    page.goto(f"{lab.address}/compare?runs={first}-{last}&group=trainers&metrics=test/accuracy")
+    two, four = drawn_as(page, "trainers 2", "trainers 4")
+    table = page.get_by_role("region", name="Lines of the charts")
+
+    table.get_by_role("button", name="Pin trainers 4").click()
+    assert drawn_as(page, "trainers 4", "trainers 2") == [four, two]
+    table.get_by_role("button", name="Baseline trainers 2").click()
+    assert drawn_as(page, "trainers 2", "trainers 4") == [two, four]
+    delta = table.get_by_role("row").filter(has_text="trainers 4").locator(".pl-delta")
+    share, errors = (float(each.split()[0]) for each in delta.inner_text().split(" · "))
+    assert share == pytest.approx(100 * (four[1] / two[1] - 1), abs=0.01) and errors * share > 0
+    assert delta.get_attribute("class") == "pl-delta ", "two runs have no interval: no colour"
+
+    table.get_by_role("button", name="trainers 2", exact=True).click()
+    runs = drawn_as(page, f"{first}:", f"{first + 1}:", f"{first + 2}:")
+    assert sum(value for _, value in runs) / 3 == pytest.approx(two[1])
+    pressed = page.url
+    table.get_by_role("button", name=runs[1][0], exact=True).click()
+    assert drawn_as(page, f"{first + 1}:") == [runs[1]]
+    other = page.context.new_page()
+    other.goto(page.url)
+    assert drawn_as(other, f"{first + 1}:") == [runs[1]]
+    other.close()
+    table.get_by_role("button", name=runs[1][0], exact=True).click()
+    assert drawn_as(page, *(name for name, _ in runs)) == runs and page.url == pressed
+    plot = page.locator(".pl-figure").first
+    x, y = plot.evaluate(
+        "node => { const { x, y } = node._fullData[2]; const { xaxis, yaxis } = node._fullLayout; "
+        "return [xaxis._offset + xaxis.d2p(x.at(-2)), yaxis._offset + yaxis.d2p(y.at(-2))]; }"
+    )
+    plot.hover(position={"x": x, "y": y})
+    plot.click(position={"x": x, "y": y}, force=True)
+    page.wait_for_url("**only=**")
+    (shown,) = drawn_as(page, f"{page.url.partition('only=')[2].partition('&')[0]}:")
+    assert shown in runs, "one of those that end there"
+    table.get_by_role("button", name="Show all").click()
+    drawn_as(page, "trainers 2", "trainers 4")
+
+    page.get_by_role("combobox", name="Columns").click()
+    page.get_by_role("option", name="Owner", exact=True).click()
+    page.keyboard.press("Escape")
+    table.get_by_role("button", name="Owner").click()
+    page.wait_for_url("**sort=owner**")
+    wait_until(lambda: ["Ada" in row for row in page.evaluate(LINES)] == [True, False], "the baseline stays first")
+    table.get_by_role("button", name="Baseline trainers 2").click()
+    table.get_by_role("button", name="Pin trainers 4").click()
+    table.get_by_role("button", name="Owner").click()
+    page.wait_for_url("**sort=-owner**")
+    wait_until(lambda: ["Ada" in row for row in page.evaluate(LINES)] == [False, True], "Grace, then Ada")

@@ -226,7 +226,7 @@ def test_a_chart_keeps_its_place_while_plotly_loads(lab: Lab, page: Page) -> Non
     empty, height = page.locator(".pl-figure"), f"{HEIGHT_PX}px"
     wait_until(lambda: empty.evaluate("node => getComputedStyle(node).height") == height, "the height is reserved")
     page.wait_for_function(
-        "() => document.querySelector('.pl-legend li') && "
+        "() => document.querySelector('.pl-lines tr') && "
         "document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
     )
     before = below.bounding_box()

@@ -1,0 +1,64 @@
+// The legend of several charts as a table (app/compare/lines.py): pins, the baseline, what is shown alone, and columns that sort. Each button sends what it is for.
+
+const PIN = '<svg viewBox="0 0 16 16" width="13" height="13" aria-hidden="true"><path d="M5 1.5h6l-1 5 3 3H8.8L8 15l-.8-5.5H3l3-3z" stroke="currentColor" stroke-linejoin="round"/></svg>';
+
+function make(name, { text, html, ...attributes } = {}, children = []) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) if (value !== undefined && value !== "") element.setAttribute(key, value);
+  if (html) element.innerHTML = html;
+  if (text !== undefined) element.textContent = text;
+  element.append(...children);
+  return element;
+}
+
+const button = (press, pressed, attributes) => make("button", { type: "button", "data-press": press, ...(pressed !== undefined && { "aria-pressed": String(pressed) }), ...attributes });
+
+function nameOf(row, theme) {
+  const sample = swatch(row, theme.colours[row.colour % theme.colours.length]);
+  const name = button(row.show, row.on, { text: row.label, class: "pl-line-name", title: row.on ? "Show all again" : "Show alone" });
+  const parts = [sample, name];
+  if (row.href) parts.push(make("a", { href: row.href, text: "↗", title: "Open the run", "aria-label": `Open ${row.label}` }));
+  if (row.child) return parts;
+  const isBase = row.base ? "No baseline" : "Compare the others with it";
+  return [
+    button(`pin ${row.id}`, row.pinned, { html: PIN, title: row.pinned ? "Unpin" : "Pin: first in every chart", "aria-label": `Pin ${row.label}` }),
+    ...parts,
+    button(`base ${row.id}`, row.base, { text: row.base ? "baseline" : "Δ", class: "pl-base", title: isBase, "aria-label": `Baseline ${row.label}` }),
+  ];
+}
+
+function cellOf({ text, title, delta, tone, why }) {
+  const lines = [make("div", { text, title })];
+  if (delta) lines.push(make("div", { text: delta, title: why, class: `pl-delta ${tone && `pl-${tone}`}` }));
+  return lines;
+}
+
+function headOf({ label, press, order, number }) {
+  const arrow = { ascending: " ↑", descending: " ↓" }[order] ?? "";
+  return make("th", { scope: "col", class: number ? "pl-number" : "", "aria-sort": order }, [button(press, undefined, { text: `${label}${arrow}`, title: "Sort" })]);
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".pl-lines");
+  const draw = () => {
+    const theme = themeOf(parentElement);
+    const all = data.narrowed ? [button("show all", undefined, { text: "Show all", class: "pl-all" })] : [];
+    const heads = [make("th", { scope: "col" }, [make("span", { text: data.grouped ? "Group" : "Run" }), ...all]), ...(data.grouped ? [make("th", { scope: "col", class: "pl-number", text: "n", title: "Number of runs" })] : []), ...data.columns.map(headOf)];
+    const rows = data.rows.map((row) =>
+      make("tr", { class: ["pl-dim", "pl-child"].filter((name) => row[name.slice(3)]).join(" ") }, [
+        make("th", { scope: "row" }, [make("div", {}, nameOf(row, theme))]),
+        ...(data.grouped ? [make("td", { class: "pl-number" }, [make("div", { text: row.n ?? "" }), ...(row.fewer ? [make("div", { class: "pl-delta", text: row.fewer })] : [])])] : []),
+        ...row.cells.map((cell, place) => make("td", { class: data.columns[place].number ? "pl-number" : "" }, cellOf(cell))),
+      ]),
+    );
+    const focused = root.contains(document.activeElement) && document.activeElement.dataset.press;
+    root.replaceChildren(make("table", {}, [make("thead", {}, [make("tr", {}, heads)]), make("tbody", {}, rows)]));
+    if (focused) root.querySelector(`[data-press="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  };
+  draw();
+  root.onclick = ({ target }) => {
+    const press = target.closest("[data-press]")?.dataset.press;
+    if (press) setTriggerValue("press", press);
+  };
+  return newestCleanup(parentElement, onThemeChange(parentElement, draw));
+}

@@ -1,0 +1,187 @@
+"""The lines of the Compare page: which come first, what is shown alone, and the table beside the charts."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.charts.curve_charts import of_runs
+from app.charts.curve_data import curves
+from app.charts.plotly_figures import looks
+from app.compare import lines
+from app.compare.selection import short_names
+from app.core.formatting import signed
+from app.links.compare import query_of, read_view
+from app.ui import components
+from engine.home import Home
+from engine.recorder import Point
+from engine.store import RankBatch, Reader, Store
+from tests.app.reading import opened, said
+from tests.labs import compare
+from tests.labs.compare import ACCURACY, LOSS
+
+Shown = tuple[AppTest, dict[str, Any], dict[str, Any]]
+
+
+@pytest.fixture
+def ids(home: Home) -> list[int]:
+    """Two groups whose last accuracies are 94 and 95, and 90, 91 and 92; and a group of one run."""
+    with Store.open(home) as store:
+        ids = [compare.add(store, trainers=count, seed=seed, steps=0) for count, seed in SEEDED]
+        for run_id, value in zip(ids, (90, 91, 92, 94, 95, 96, 90), strict=True):
+            points = [Point(ACCURACY, step, value - 1 + step, step, step) for step in range(2)]
+            store.worker.write(run_id, [RankBatch(0, points)])
+    return ids
+
+
+SEEDED = ((2, 0), (2, 1), (2, 2), (4, 0), (4, 1), (4, 2), (8, 0))
+
+
+@pytest.fixture
+def show(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Shown]:
+    """Return what opens Compare: the page, its table of lines, and the traces of each chart by key."""
+
+    def open_at(**query: str) -> Shown:
+        test = opened("compare", query)
+        assert not test.exception
+        return test, last["table"], charts
+
+    last, charts = dict[str, Any](), dict[str, Any]()
+    monkeypatch.setattr(components, "lines", lambda key, data, on_press: last.update(table=data))
+    monkeypatch.setattr(components, "figure", lambda key, found, **_: charts.update({key: found["data"]}))
+    return open_at
+
+
+def named(table: dict[str, Any]) -> list[str]:
+    return [row["label"] for row in table["rows"]]
+
+
+def drawn(charts: dict[str, Any]) -> list[str]:
+    return [trace["name"] for trace in charts[f"compare-{ACCURACY}"] if trace.get("meta", {}).get("press")]
+
+
+def press(test: AppTest, asked: str) -> dict[str, str]:
+    """Press a button of the table, and return the address that follows, without what it began with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines.st, "session_state", test.session_state)
+        patch.setattr("app.compare.session_state.st.session_state", test.session_state)
+        test.session_state["pressed"] = {"press": asked}
+        lines.pressed("pressed")
+    test.run()
+    assert not test.exception
+    began = ("runs", "v", "group", "metrics", "columns")
+    return {name: str(value) for name, value in dict(test.query_params).items() if name not in began}
+
+
+def test_a_pinned_group_comes_first_and_the_others_say_what_they_differ_from_the_baseline(
+    ids: list[int], show: Callable[..., Shown], store: Store
+) -> None:
+    two, four, eight = "trainers 2", "trainers 4", "trainers 8"
+    test, table, charts = show(runs="1-7", group="trainers", pins="7", metrics=ACCURACY)
+    assert named(table) == [eight, two, four] and drawn(charts) == [f"{eight} (n=1)", f"{two} (n=3)", f"{four} (n=3)"]
+    assert [row["cells"][0].get("delta") for row in table["rows"]] == [None] * 3
+    colours = {row["label"]: row["colour"] for row in table["rows"]}
+
+    store.annotations.pin(ids[1], by="Ada")  # in Runs: the baseline of a view that names none
+    _, table, charts = show(runs="1-7", group="trainers", pins="7", metrics=ACCURACY)
+    assert named(table) == [two, eight, four] and drawn(charts)[0] == f"{two} (n=3)"
+    assert {row["label"]: row["colour"] for row in table["rows"]} == colours, "a pin changes no colour"
+    base, single, other = (row["cells"][0] for row in table["rows"])
+    assert base["text"] == "91.00 ± 1.00" and "delta" not in base
+    assert other["delta"] == "+4.40 % · +4.9 SE" and other["tone"] == "better"
+    assert "Difference of means to trainers 2: +4.00. 95 % interval +1.73 to +6.27" in other["why"]
+    assert (single["delta"], single["tone"]) == ("-1.10 % · n=1", "") and "No standard error: n=1" in single["why"]
+    assert "Differences of means to trainers 2, in percent and in standard errors" in said(test := show(
+        runs="1-7", group="trainers")[0])  # fmt: skip
+
+    _, table, _ = show(runs="1-7", group="trainers", tab="bars", number="train/loss.last", baseline="none")
+    assert named(table)[0] == two and not any(row["base"] for row in table["rows"])
+    for asked, address in (
+        ("base 4", {"baseline": "4"}),
+        ("pin 7", {"baseline": "4", "pins": "2,7"}),
+        ("base 4", {"baseline": "none", "pins": "2,7"}),
+    ):
+        assert press(test, asked) == address
+
+
+def test_a_groups_runs_and_one_of_them_alone_are_a_press_away_and_in_the_address(
+    ids: list[int], show: Callable[..., Shown]
+) -> None:
+    test, table, charts = show(runs="1-7", group="trainers", metrics=ACCURACY)
+    assert press(test, "show g5") == {"members": "5"}
+    assert [name[:2] for name in drawn(charts)] == ["4:", "5:", "6:"]
+    _, table, _ = show(**{name: str(value) for name, value in dict(test.query_params).items()})
+    assert [(row["label"][:10], row["dim"]) for row in table["rows"]] == [
+        *(("trainers 2", True), ("trainers 4", False), ("4: trainer", False), ("5: trainer", False)),
+        *(("6: trainer", False), ("trainers 8", True)),
+    ]
+    assert press(test, "show 6") == {"members": "4", "only": "6"} and [name[:2] for name in drawn(charts)] == ["6:"]
+    assert press(test, "show 6") == {"members": "4"} and len(drawn(charts)) == 3
+    assert not press(test, "show g4") and [name[-5:] for name in drawn(charts)] == ["(n=3)", "(n=3)", "(n=1)"]
+    assert not press(test, "of nobody"), "what the table does not offer is ignored"
+    _, table, charts = show(runs="1-3", group="none", only="2", metrics=ACCURACY)
+    assert [row["on"] for row in table["rows"]] == [False, True, False] and len(drawn(charts)) == 1
+    assert "No run '99' in these runs; ignored." in said(show(runs="1-3", members="99", pins="99")[0])
+
+
+def test_columns_beside_the_legend_sort_it_and_pinned_lines_stay_first(
+    ids: list[int], show: Callable[..., Shown], store: Store
+) -> None:
+    store.annotations.set_note(ids[4], "a *good* one", by="Ada")
+    columns = {"columns": f"note,{ACCURACY}.last,trainers"}
+    test, table, _ = show(runs="1-7", group="trainers", sort=f"-{ACCURACY}.last", **columns)
+    assert [head["label"] for head in table["columns"]] == ["Note", "Test accuracy, last (%)", "Trainers"]
+    assert [[cell["text"] for cell in row["cells"]] for row in table["rows"]] == [
+        ["a *good* one", "95.00 ± 1.00", "4"],
+        ["–", "91.00 ± 1.00", "2"],
+        ["–", "90.00", "8"],
+    ]
+    assert [head["order"] for head in table["columns"]] == ["", "descending", ""]
+    sorts = [press(test, asked) for asked in (f"sort {ACCURACY}.last", f"sort {ACCURACY}.last", "sort note")]
+    assert sorts == [{"sort": f"{ACCURACY}.last"}, {}, {"sort": "note"}]
+    _, table, _ = show(runs="1-7", group="trainers", sort="trainers", pins="7", **columns)
+    assert named(table) == ["trainers 8", "trainers 2", "trainers 4"]
+    _, table, _ = show(runs="1-7", group="trainers", tab="bars", number=f"{ACCURACY}.best", baseline="1", **columns)
+    assert table["columns"][0]["label"] == "Test accuracy, best (%)", "Δ of the value shown comes before all else"
+
+
+def test_an_address_of_lines_comes_back_and_earlier_ones_mean_what_they_did() -> None:
+    query = {"runs": "1-7", "pins": "3,5", "baseline": "none", "members": "4", "only": "5", "columns": "note", "v": "3"}
+    view, warnings = read_view(query)
+    assert not warnings and view.baseline == 0 and query_of(view) == query
+    view, warnings = read_view({"pins": "x", "members": "-1", "v": "2"})
+    assert (view.pins, view.members, view.baseline) == ((), 0, None) and len(warnings) == 2
+
+
+def test_a_line_of_fewer_runs_than_its_group_says_both_numbers(
+    ids: list[int], show: Callable[..., Shown], store: Store
+) -> None:
+    compare.add(store, trainers=8, seed=1, steps=5, ended=False)
+    _, table, charts = show(runs="7,8", group="trainers", metrics=ACCURACY)
+    assert drawn(charts) == ["trainers 8 (n=1 of 2)"]
+    assert (table["rows"][0]["n"], table["rows"][0]["fewer"]) == ("2", "1 in test accuracy")
+
+
+def test_one_chart_smooths_all_of_its_curves_or_none(home: Home, store: Store) -> None:
+    ids = [compare.add(store, trainers=2, seed=steps, steps=steps) for steps in (40, 300)]
+    with Reader.open(home) as reader:
+        runs = reader.runs.some(ids)
+        for own, smoothed in ((runs, 2), (runs[:1], 0), (runs[1:], 1)):
+            found = of_runs(curves(reader, own, LOSS, "step"), {run: str(run) for run in ids}, looks(ids), 0.9)
+            kinds = [trace["meta"]["as"] for trace in found.figure["data"]]
+            assert sum("smoothed" in kind for kind in kinds) == smoothed
+
+
+def test_runs_of_other_programs_are_named_as_in_the_legend(home: Home, ids: list[int], store: Store) -> None:
+    with store.db.change() as connection:
+        connection.execute("UPDATE runs SET experiment = 'baselines', name = 'adam' WHERE id = 7")
+    with Reader.open(home) as reader:
+        assert short_names(reader.runs.some([1, 7])) == ["1: Hogwild!", "7: baselines, adam"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "shown"), [(1e-9, "0.00 points", "0 points"), (0.0, "0", "0"), (-0.5, "0.5", "-0.5")]
+)
+def test_a_difference_that_rounds_to_0_has_no_sign(value: float, text: str, shown: str) -> None:
+    assert signed(value, text) == shown
