@@ -43,6 +43,8 @@ def filled(home: Home, runs: int, points: int) -> tuple[Place, ...]:
     many = (
         Place("compare, ten of the 10,000", "/compare?runs=11-20", ""),
         Place("compare, forty in groups", "/compare?runs=9000-9040&group=seed", ""),
+        Place("compare, two hundred in ten groups", "/compare?runs=9000-9199&group=seed", ""),
+        Place("compare, one of these two hundred alone", "/compare?runs=9000-9199&group=seed&only=9005", ""),
         Place("scaling, two hundred runs", "/scaling?runs=1001-1200", ""),
         Place("runs, all", "/runs?fold=false", ""),
         Place("runs, filtered", "/runs?filter=test%2Faccuracy.best+%3E+50", ""),

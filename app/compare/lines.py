@@ -107,8 +107,8 @@ def baseline_of(runs: Sequence[RunRow], view: CompareView) -> int | None:
     """Return the run that is, or whose group is, the baseline: the chosen one, else the only one that is pinned in
     Runs.
     """
-    if view.baseline is not None:
-        return view.baseline if any(run.id == view.baseline for run in runs) else None
+    if view.base is not None:
+        return view.base if any(run.id == view.base for run in runs) else None
     found = pinned(runs)
     return found[0] if len(found) == 1 else None
 
@@ -167,7 +167,7 @@ def table(
             presses[f"show {run.id}"] = {"only": "" if is_only else str(run.id), **group}
         rest = [each for each in pins if not line.has(each)]
         presses[f"pin {first}"] = {"pins": ids_text(rest if is_pinned else [*rest, first])}
-        presses[f"base {first}"] = {"baseline": UNGROUPED if line is base else str(first)}
+        presses[f"base {first}"] = {"base": UNGROUPED if line is base else str(first)}
         size, fewer = len(line.runs), drawn.get(line.name, ())
         entries.append(
             {

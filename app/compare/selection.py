@@ -97,13 +97,12 @@ def short_names(runs: Sequence[RunRow]) -> list[str]:
     """
     numbers = [f"run {run.id}" for run in runs]
     titles = [experiment_title(run.experiment) for run in runs]
-    if not all(known_experiment(run.experiment) for run in runs):
-        return list(names_of(runs).values())
     values = [_differences(run, only_setting(runs)) for run in runs]
-    for said in (titles, values):
+    are_ours = all(known_experiment(run.experiment) for run in runs)
+    for said in (titles, values) if are_ours else (values,):
         if len(set(said)) == len(runs) and all(0 < len(name) <= LONGEST_NAME for name in said):
             return said
-    return numbers
+    return numbers if are_ours else [*names_of(runs).values()]
 
 
 def only_setting(runs: Sequence[RunRow]) -> list[str]:
@@ -255,7 +254,7 @@ def with_known_names(view: CompareView, runs: Sequence[RunRow]) -> tuple[Compare
     asked += [("axis", view.x)] if x not in {"", BYTES, *AXES, *map(axis_of, metrics)} else []
     asked += [("field", name) for name in view.group or () if name not in field_names(runs)]
     asked += [("number", name) for name in (number, against, *axes) if name and name not in every]
-    of_view = (*view.pins, view.baseline, view.members, view.only)
+    of_view = (*view.pins, view.base, view.members, view.only)
     asked += [("run", str(one)) for one in dict.fromkeys(of_view) if one and one not in {run.id for run in runs}]
     asked += [("column", name) for name in view.columns if name not in {*every, *NOTES}]
     return view, [f"No {kind} '{name[:60]}' in these runs; ignored." for kind, name in asked]

@@ -70,7 +70,7 @@ class CompareView:
     """Whether times of disturbed runs count."""
     pins: tuple[int, ...] = ()
     """Runs that come first in every chart, each with the group that holds it."""
-    baseline: int | None = None
+    base: int | None = None
     """A run with which the others are compared, or the group that holds it; None: the one pinned in Runs; 0: none."""
     members: int = 0
     """A run whose group is shown alone, by its runs."""
@@ -187,7 +187,7 @@ def _text(name: str, value: Any) -> str:
         return ids_text(value)
     if name in _NAMES:
         return names_text(value) or UNGROUPED  # only `group` has a default that is not empty
-    if name == "baseline":
+    if name == "base":
         return str(value or UNGROUPED)
     return (
         ("1" if value else "0") if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
@@ -230,7 +230,7 @@ def _count(text: str) -> int:
 _READ: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(_IDS, read_ids),
     **dict.fromkeys(("newest", "members", "only"), _count),
-    "baseline": lambda text: 0 if text == UNGROUPED else _count(text),
+    "base": lambda text: 0 if text == UNGROUPED else _count(text),
     "tab": _one_of(tuple(TABS)),
     "log": _one_of(LOGS),
     "smooth": _share,

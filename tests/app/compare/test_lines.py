@@ -95,12 +95,12 @@ def test_a_pinned_group_comes_first_and_the_others_say_what_they_differ_from_the
     assert "Differences of means to trainers 2, in percent and in standard errors" in said(test := show(
         runs="1-7", group="trainers")[0])  # fmt: skip
 
-    _, table, _ = show(runs="1-7", group="trainers", tab="bars", number="train/loss.last", baseline="none")
+    _, table, _ = show(runs="1-7", group="trainers", tab="bars", number="train/loss.last", base="none")
     assert named(table)[0] == two and not any(row["base"] for row in table["rows"])
     for asked, address in (
-        ("base 4", {"baseline": "4"}),
-        ("pin 7", {"baseline": "4", "pins": "2,7"}),
-        ("base 4", {"baseline": "none", "pins": "2,7"}),
+        ("base 4", {"base": "4"}),
+        ("pin 7", {"base": "4", "pins": "2,7"}),
+        ("base 4", {"base": "none", "pins": "2,7"}),
     ):
         assert press(test, asked) == address
 
@@ -142,16 +142,16 @@ def test_columns_beside_the_legend_sort_it_and_pinned_lines_stay_first(
     assert sorts == [{"sort": f"{ACCURACY}.last"}, {}, {"sort": "note"}]
     _, table, _ = show(runs="1-7", group="trainers", sort="trainers", pins="7", **columns)
     assert named(table) == ["trainers 8", "trainers 2", "trainers 4"]
-    _, table, _ = show(runs="1-7", group="trainers", tab="bars", number=f"{ACCURACY}.best", baseline="1", **columns)
+    _, table, _ = show(runs="1-7", group="trainers", tab="bars", number=f"{ACCURACY}.best", base="1", **columns)
     assert table["columns"][0]["label"] == "Test accuracy, best (%)", "Δ of the value shown comes before all else"
 
 
 def test_an_address_of_lines_comes_back_and_earlier_ones_mean_what_they_did() -> None:
-    query = {"runs": "1-7", "pins": "3,5", "baseline": "none", "members": "4", "only": "5", "columns": "note", "v": "3"}
+    query = {"runs": "1-7", "pins": "3,5", "base": "none", "members": "4", "only": "5", "columns": "note", "v": "3"}
     view, warnings = read_view(query)
-    assert not warnings and view.baseline == 0 and query_of(view) == query
+    assert not warnings and view.base == 0 and query_of(view) == query
     view, warnings = read_view({"pins": "x", "members": "-1", "v": "2"})
-    assert (view.pins, view.members, view.baseline) == ((), 0, None) and len(warnings) == 2
+    assert (view.pins, view.members, view.base) == ((), 0, None) and len(warnings) == 2
 
 
 def test_a_line_of_fewer_runs_than_its_group_says_both_numbers(
