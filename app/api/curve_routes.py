@@ -21,6 +21,8 @@ from engine.metrics import MetricSetting, as_set
 from engine.store import Reader, Stretch
 from engine.store.curve_records import Series
 from engine.store.curves.series import Axis, PointRow, Recording
+from engine.store.records import Run
+from engine.system.run_files import note_reader
 from engine.transfer.tables import COLUMNS
 
 router = APIRouter()
@@ -91,7 +93,7 @@ def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
     422. Requests for more than 500,000 points are refused with 400.
     """
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
-        run = reader.runs.one(run_id)
+        run = _read(reader, run_id)
         recorded = reader.details.summaries(run_id)
         there = [summary.metric for summary in recorded]
         names = _names(reader, asked.metrics, there) or live_metrics(there)[:MOST_METRICS]
@@ -134,7 +136,7 @@ def points(run_id: RunId, asked: Annotated[PointsAsked, Query()]) -> StreamingRe
     """
     home = Home.find()
     with Reader.open(home) as reader:
-        run = reader.runs.one(run_id)
+        run = _read(reader, run_id)
         settings = reader.recipes.metric_settings(run.script_key)
         there = [summary.metric for summary in reader.details.summaries(run_id)]
         recordings = reader.points.recordings(run_id, _names(reader, asked.metrics, there))
@@ -150,6 +152,16 @@ class _About(NamedTuple):
     run_id: int
     experiment: str
     settings: Mapping[str, MetricSetting]
+
+
+def _read(reader: Reader, run_id: int) -> Run:
+    """Return a run whose points are about to be read; while it is active, it passes them on sooner from now on. Raises
+    NoSuchRun.
+    """
+    run = reader.runs.one(run_id)
+    if run.active:
+        note_reader(reader.db.home.run_folder(run_id))
+    return run
 
 
 def _names(reader: Reader, text: str, recorded: Collection[str]) -> list[str]:

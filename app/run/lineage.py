@@ -13,6 +13,7 @@ from engine.errors import counted
 from engine.store import Reader
 from engine.store.records import RESUMES, RETRIES, Run, RunRow
 from engine.store.runs.reader import Kin
+from engine.store.sweeps.sweeps import SEED
 
 MOST_LINKS, MOST_CHANGES = 6, 2
 """Runs that are linked above the curves, and differences of each that are named."""
@@ -76,6 +77,7 @@ def _in_brackets(words: str) -> str:
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Return in which settings a run differs from its origin; empty if in none."""
     apart = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    apart = [name for name in apart if name != SEED or SEED in before]  # else it numbers repeats of a command
     words = [
         f"{lower_title(name)} {value_in_words(before.get(name))} → {value_in_words(after.get(name))}" for name in apart
     ]

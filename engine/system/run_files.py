@@ -25,6 +25,8 @@ PART = ".part"
 """Suffix of a file that is being written."""
 FORMER = ("rendezvous", "lines", "ring", "group")
 """Previous names of rendezvous files, in the folders of old runs."""
+READ, READER_S = "read", 5.0
+"""File whose time is that of the last program that read the run's newest points, and how long that counts."""
 ASIDE = "aside"
 """Folder among the run folders for those that were moved aside, where the home's is on another file system."""
 
@@ -49,6 +51,24 @@ def opened_within(folder: int | Path, name: str) -> Iterator[IO[bytes]]:
         yield found
 
 
+def note_reader(folder: Path) -> None:
+    """Note in a run's folder that somebody reads its newest points, so that its processes pass them on sooner."""
+    with suppress(OSError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(folder / READ, flags, 0o600)
+        try:
+            os.utime(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def has_reader(folder: Path) -> bool:
+    """Return whether somebody has read a run's newest points in the last `READER_S` seconds."""
+    with suppress(OSError):
+        return abs(time.time() - os.lstat(folder / READ).st_mtime) < READER_S
+    return False
+
+
 def is_meeting_file(path: Path) -> bool:
     """Return whether a file of a run's folder is one by which its ranks meet, by its name."""
     return path.suffix in (LOCK_SUFFIX, RENDEZVOUS_SUFFIX) or path.name in FORMER
@@ -56,7 +76,7 @@ def is_meeting_file(path: Path) -> bool:
 
 def is_scrap(path: Path) -> bool:
     """Return whether a file of a run's folder is useless once its worker has ended: one of these, or unfinished."""
-    return path.suffix == PART or is_meeting_file(path)
+    return path.suffix == PART or path.name == READ or is_meeting_file(path)
 
 
 def remove_files(folder: Path, which: Callable[[Path], bool]) -> None:

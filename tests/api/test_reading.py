@@ -12,6 +12,7 @@ from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Demand, Launch, Reader, SweepLaunch
 from engine.store.schema.config_text import LEFT_OUT, MOST_LISTED
+from engine.system.run_files import has_reader
 from engine.transfer.tables import COLUMNS, point_rows
 from tests.api.conftest import Lab, Script
 from tests.labs import basic
@@ -262,3 +263,14 @@ def test_queue_machine_and_me_say_how_the_lab_stands(open_lab: Lab, script: Scri
     assert machine["disk_free_bytes"] > 0
     me = script.told("/me")
     assert (me["name"], me["role"], me["accounts"], "launch" in me["may"]) == ("", None, False, True)
+
+
+@pytest.mark.parametrize("path", ["series", "points"])
+def test_reading_the_points_of_an_active_run_is_noted_so_that_new_ones_come_sooner(
+    open_lab: Lab, script: Script, path: str
+) -> None:
+    runs = [open_lab.runs[status] for status in ("running", "finished")]
+    for run_id in runs:
+        open_lab.home.run_folder(run_id).mkdir(parents=True, exist_ok=True)
+        assert script.get(f"/runs/{run_id}/{path}").status_code == 200
+    assert [has_reader(open_lab.home.run_folder(run_id)) for run_id in runs] == [True, False]

@@ -24,7 +24,7 @@ from engine.runtime.command.sources.sources import Sources
 from engine.runtime.command.standstill import StandstillWatch
 from engine.runtime.command.start import Start, prepared
 from engine.runtime.usage import Disturbance, Telemetry
-from engine.runtime.worker.progress_writer import HEARTBEAT_S, ProgressWriter
+from engine.runtime.worker.progress_writer import ProgressWriter
 from engine.runtime.worker.session import Execution, disturbance_of
 from engine.runtime.worker.sink import Sink, StopRequested, StopSwitch
 from engine.script.command import Command
@@ -282,8 +282,8 @@ class CommandProgress(ProgressWriter):
         self.telemetry.follow(trees)
 
     def write_if_due(self) -> None:
-        """Look for new readings each quarter of a second, and write what is new; each second write in any case."""
-        if self.sources.behind or time.monotonic() - self.polled_at >= HEARTBEAT_S:
+        """Look for new readings when they are due, and write what is new; each second write in any case."""
+        if self.sources.behind or time.monotonic() - self.polled_at >= self.interval_s:
             self.readings += self.sources.poll()
             self.polled_at = time.monotonic()
             if self.readings or self.telemetry.due():

@@ -66,13 +66,16 @@ class ChannelRecorder:
         capacity: int = CAPACITY,
         trace: TraceWriter | None = None,
         write_stacks: Callable[[], None] = lambda: None,
+        is_read: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`is_read` says whether somebody reads the newest points; they are then sent at the eager interval."""
         self.trace = trace or TraceWriter()
         self.phase, self.spend = self.trace.phase, self.trace.spend
         self.operation, self.note = self.trace.operation, self.trace.note
         self._started = False
         self._send = send
         self._write_stacks = write_stacks
+        self._is_read = is_read
         self._asked = self.trace.asked
         self._capacity = capacity
         self._points: deque[Fields | RoundEnd] = deque()
@@ -148,7 +151,7 @@ class ChannelRecorder:
             self._flush()
 
     def _flush_until_closed(self) -> None:
-        while not self._closing.wait(EAGER_FLUSH_S if time.monotonic() - self._zero < EAGER_S else FLUSH_S):
+        while not self._closing.wait(self._pause_s()):
             if self._asked != self.trace.asked:
                 self._asked = self.trace.asked
                 self._write_stacks()
@@ -158,6 +161,10 @@ class ChannelRecorder:
                 self.flush()
             except OSError:  # the worker has exited; this rank will be stopped
                 return
+
+    def _pause_s(self) -> float:
+        is_eager = time.monotonic() - self._zero < EAGER_S or self._is_read()
+        return EAGER_FLUSH_S if is_eager else FLUSH_S
 
     def _tell_exchanged(self) -> None:
         """Record the data exchanged so far, if it has changed."""

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -34,6 +35,7 @@ from engine.seeding import DROPOUT, seed_of
 from engine.system.network_isolation import ListenRule, join, obey
 from engine.system.out_of_memory import gpu_failure, gpu_met, gpu_of, limit_met, memory_cause, words_of
 from engine.system.processes import describe_exit, die_with_parent
+from engine.system.run_files import has_reader
 from engine.trace.ring import TraceMemory, TraceWriter
 
 _LOST = re.compile(r"gloo.*Connection (reset|closed) by peer")
@@ -76,7 +78,8 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
         return answer.at
 
     send(Hello(os.getpid(), fork_server.has_loaded()))
-    recorder = ChannelRecorder(send, trace=TraceWriter(plan.trace.memory), write_stacks=write_stacks)
+    is_read = partial(has_reader, plan.context.folder)
+    recorder = ChannelRecorder(send, trace=TraceWriter(plan.trace.memory), write_stacks=write_stacks, is_read=is_read)
     rank = Rank(
         plan.index,
         plan.context,

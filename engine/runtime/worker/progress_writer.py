@@ -19,12 +19,12 @@ from engine.runtime.worker.sink import PATIENCE_S, Sink, retry_while_busy
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
 from engine.store.timestamps import now
-from engine.system.run_files import trim
+from engine.system.run_files import has_reader, trim
 from engine.trace.layout import TraceWindow
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT_S = 0.25
+HEARTBEAT_S, READ_HEARTBEAT_S = 0.25, 0.05
 """Minimum seconds between writes of the run's heartbeat, progress and messages."""
 
 
@@ -103,6 +103,11 @@ class ProgressWriter(ABC):
         """Number of points that ranks have dropped."""
         return 0
 
+    @property
+    def interval_s(self) -> float:
+        """Seconds between two writes: fewer while somebody reads the newest points."""
+        return READ_HEARTBEAT_S if has_reader(self.folder) else HEARTBEAT_S
+
     def begin(self, zero: float) -> None:
         """Record that all ranks have been ready since that time."""
         self.zero = zero
@@ -110,7 +115,7 @@ class ProgressWriter(ABC):
 
     def write_if_due(self) -> None:
         """Write if the heartbeat is due."""
-        if time.monotonic() - self.written_at >= HEARTBEAT_S:
+        if time.monotonic() - self.written_at >= self.interval_s:
             self.write()
 
     def write(self, final: bool = False) -> None:

@@ -1,15 +1,18 @@
 """The recorder of a rank: what is sent, what is counted, whose clock runs."""
 
+import os
 import re
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.runtime.rank.channel_recorder import ChannelRecorder, Fields, Flush
+from engine.runtime.rank.channel_recorder import EAGER_FLUSH_S, EAGER_S, FLUSH_S, ChannelRecorder, Fields, Flush
+from engine.system.run_files import READ, has_reader, note_reader
 from tests.waiting import PATIENCE_S, wait_until
 
 
@@ -169,3 +172,19 @@ def test_a_log_that_can_not_be_written_loses_no_point(monkeypatch: pytest.Monkey
         with suppress(OSError):
             full.close()
     assert [point[2] for flush in sent for point in flush.points] == [1.0, 2.0]
+
+
+def test_points_are_sent_sooner_while_somebody_reads_them_and_no_link_is_followed(tmp_path: Path) -> None:
+    recorder = ChannelRecorder(lambda message: None, is_read=partial(has_reader, tmp_path))
+    recorder.start(time.monotonic() - 2 * EAGER_S)
+    found = [recorder._pause_s()]
+    note_reader(tmp_path)
+    found.append(recorder._pause_s())
+    os.utime(tmp_path / READ, (1.0, 1.0))
+    found.append(recorder._pause_s())
+    recorder.close(time.monotonic())
+    assert found == [FLUSH_S, EAGER_FLUSH_S, FLUSH_S]
+    (tmp_path / READ).unlink()
+    (tmp_path / READ).symlink_to(tmp_path / "secret")
+    note_reader(tmp_path)
+    assert not (tmp_path / "secret").exists()
