@@ -38,6 +38,8 @@ class QuotaTold(Shape):
     gpus: Count
     max_gpus: int | None
     max_run_time_s: Number | None = Field(description="Longest time limit of a run.")
+    reported: Count = Field(description="Runs that programs elsewhere report now.")
+    max_reported: int | None
     disk_bytes: Count = Field(description="Of folders and store, as last measured.")
     max_disk_gb: Number | None
     agent_runs: Count = Field(description="Queued and running runs of the person's agents.")

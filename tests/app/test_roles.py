@@ -136,7 +136,8 @@ def test_runs_of_several_people_are_marked_by_who_may_for_all(
 
         with Reader.open(Home.find()) as reader:
             runs = reader.runs.some(ids)
-            mark_selected(runs, baseline_beside(reader, runs[0].experiment) if len(runs) == 1 else None)
+            one = runs[0] if len(runs) == 1 else None
+            mark_selected(runs, one, baseline_beside(reader, runs[0].experiment) if one else None)
 
     def marks(*ids: int) -> tuple[AppTest, dict[str, bool]]:
         test = AppTest.from_function(script, kwargs={"ids": list(ids)}, default_timeout=PATIENCE_S).run()

@@ -245,7 +245,7 @@ def test_submit_cancel_and_stop_while_two_runs_are_on_each_on_cores_of_its_own(p
     assert json.loads(parallab("cancel", str(first), "--wait", "--json").stdout) == {"id": first, "status": "cancelled"}
     waiting = parallab("stop", "--timeout", "1")
     assert waiting.returncode == 4
-    assert re.search(rf"Waiting for run {second} \(running, \d+ %\)", waiting.stderr)
+    assert re.search(rf"Waiting for run {second} \(running, \d+% done\)\. Cancel with", waiting.stderr)
     assert f"when these runs have ended: {second}" in waiting.stdout
     assert is_running(home)
     told = parallab("stop", "--cancel-runs")
