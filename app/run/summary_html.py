@@ -243,15 +243,15 @@ def _limits(run: Run) -> list[tuple[str, str]]:
 
 def _disturbance(run: Run, entry: RunRow | None) -> list[tuple[str, str]]:
     """Return how much others took from an ended run."""
-    if entry is None or run.execution_time_s is None:
+    if entry is None or run.execution_time_s is None or run.reported:
         return []
     share = "unknown" if entry.disturbance is None else comparability.in_words(entry.disturbance)
     return [(term("Disturbance"), titled(share, named(run) or metric("perf/disturbance").help))]
 
 
 def _other_rule(run: Run, origin: Origin | None) -> list[tuple[str, str]]:
-    """Return the run's seeding rule if it differs from this version's; imported runs from other programs have none."""
-    foreign = origin is not None and origin.kind != "parallab"
+    """Return the run's seeding rule if it differs from this version's; runs of other programs have none."""
+    foreign = run.reported or (origin is not None and origin.kind != "parallab")
     return [] if foreign or run.seeding == SEEDING else [("Seeding", f"rule {run.seeding} (this version: {SEEDING})")]
 
 

@@ -85,7 +85,8 @@ def test_a_run_that_its_program_reports_is_live_on_all_pages_and_offers_nothing_
     compared = opened("compare", {"runs": ids_text([run_id, other])})
     assert compared.multiselect(key=f"{AT}metrics").options == [CURVE]
     assert store.reports.lose_silent(-1) == [run_id]
-    assert "stopped reporting" in all_words(opened("run", {"run": str(run_id)}))
+    words = all_words(opened("run", {"run": str(run_id)}))
+    assert "stopped reporting" in words and "Seeding" not in words and "Disturbance" not in words
     assert not {"Retry", "Resume"} & {button.label for button in opened("run", {"run": str(run_id)}).button}
 
 
