@@ -47,7 +47,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const rows = data.rows.map((row) =>
       make("tr", { class: ["pl-dim", "pl-child"].filter((name) => row[name.slice(3)]).join(" ") }, [
         make("th", { scope: "row" }, [make("div", {}, nameOf(row, theme))]),
-        ...(data.grouped ? [make("td", { class: "pl-number" }, [make("div", { text: row.n ?? "" }), ...(row.fewer ? [make("div", { class: "pl-delta pl-fewer", text: row.fewer })] : [])])] : []),
+        ...(data.grouped ? [make("td", { class: "pl-number" }, [make("div", { text: row.n ?? "" }), ...(row.fewer ? [make("div", { class: "pl-delta", text: row.fewer })] : [])])] : []),
         ...row.cells.map((cell, place) => make("td", { class: data.columns[place].number ? "pl-number" : "" }, cellOf(cell))),
       ]),
     );
