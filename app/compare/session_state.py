@@ -44,7 +44,11 @@ def keep(view: CompareView) -> None:
 
 
 def change(parts: Mapping[str, str]) -> None:
-    """Change parts of the view that no widget holds, given as in the address; before the page reruns."""
+    """Change parts of the view that no widget holds, given as in the address; before the page reruns.
+
+    The browser may not have the address of an earlier change yet: what it sends now is no new link.
+    """
+    st.session_state[_WRITTEN] = st.query_params.to_dict()
     query = {name: text for name, text in (query_of(st.session_state[_VIEW]) | dict(parts)).items() if text}
     st.session_state[_VIEW] = read_view(query)[0]
 

@@ -176,3 +176,8 @@ def test_groups_are_pinned_compared_and_opened_down_to_one_run(lab: Lab, page: P
     table.get_by_role("button", name="Owner").click()
     page.wait_for_url("**sort=owner**")
     wait_until(lambda: ["Ada" in row for row in page.evaluate(LINES)] == [True, False], "the baseline stays first")
+    table.get_by_role("button", name="Baseline trainers 2").click()
+    table.get_by_role("button", name="Pin trainers 4").click()
+    table.get_by_role("button", name="Owner").click()
+    page.wait_for_url("**sort=-owner**")
+    wait_until(lambda: ["Ada" in row for row in page.evaluate(LINES)] == [False, True], "Grace, then Ada")
