@@ -103,9 +103,9 @@ def test_a_rank_that_can_writes_its_stacks_without_a_signal(patient: Patient, mo
     monkeypatch.setattr(stacks, "SIGNAL_AFTER_S", 0.0)
     seen = len(patient.verdicts())
     wait_until(lambda: len(patient.verdicts()) > seen + 1, "the watch has looked again")
-    for path in files:
-        written = path.read_text()
-        assert "stacks.py" in written and written.count("in rank_main") == 1
+    for path in files:  # asked twice where it was first found to be stalled
+        writers = [each.splitlines()[1] for each in path.read_text().split("Current thread")[1:]]
+        assert writers and all("stacks.py" in each for each in writers)
 
 
 def test_the_stacks_of_a_rank_whose_interpreter_lock_is_kept_come_by_a_signal(patient: Patient) -> None:

@@ -1,6 +1,8 @@
 """The lines of the Compare page: which come first, what is shown alone, and the table beside the charts."""
 
 from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,17 +63,26 @@ def drawn(charts: dict[str, Any]) -> list[str]:
     return [trace["name"] for trace in charts[f"compare-{ACCURACY}"] if trace.get("meta", {}).get("press")]
 
 
-def press(test: AppTest, asked: str) -> dict[str, str]:
-    """Press a button of the table, and return the address that follows, without what it began with."""
+def press(test: AppTest, asked: str, sent: dict[str, str] | None = None) -> dict[str, str]:
+    """Press a button of the table, and return the address that follows, without what it began with; the browser sends
+    the page's address, or `sent`.
+    """
+    if sent is not None:
+        test.query_params.clear()
+        test.query_params.update(sent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines.st, "session_state", test.session_state)
-        patch.setattr("app.compare.session_state.st.session_state", test.session_state)
+        patch.setattr(lines.st, "query_params", SimpleNamespace(to_dict=partial(address, test)))
         test.session_state["pressed"] = {"press": asked}
         lines.pressed("pressed")
     test.run()
     assert not test.exception
     began = ("runs", "v", "group", "metrics", "columns")
-    return {name: str(value) for name, value in dict(test.query_params).items() if name not in began}
+    return {name: text for name, text in address(test).items() if name not in began}
+
+
+def address(test: AppTest) -> dict[str, str]:
+    return {name: value if isinstance(value, str) else value[-1] for name, value in test.query_params.items()}
 
 
 def test_a_pinned_group_comes_first_and_the_others_say_what_they_differ_from_the_baseline(
@@ -120,6 +131,11 @@ def test_a_groups_runs_and_one_of_them_alone_are_a_press_away_and_in_the_address
     assert press(test, "show 6") == {"members": "4"} and len(drawn(charts)) == 3
     assert not press(test, "show g4") and [name[-5:] for name in drawn(charts)] == ["(n=3)", "(n=3)", "(n=1)"]
     assert not press(test, "of nobody"), "what the table does not offer is ignored"
+    before = address(test)
+    assert press(test, "pin 7") == {"pins": "7"}
+    assert press(test, "pin 1", sent=before) == {"pins": "1,7"}, (
+        "the browser did not have the address of the last press"
+    )
     _, table, charts = show(runs="1-3", group="none", only="2", metrics=ACCURACY)
     assert [row["on"] for row in table["rows"]] == [False, True, False] and len(drawn(charts)) == 1
     assert "No run '99' in these runs; ignored." in said(show(runs="1-3", members="99", pins="99")[0])
