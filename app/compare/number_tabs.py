@@ -25,7 +25,17 @@ from engine.analysis import differences as apart
 from engine.analysis.comparability import environment_shown, left_out, unreliable
 from engine.analysis.differences import MISSING, Row
 from engine.analysis.result import ranked_or_telling, ranking_metric
-from engine.analysis.run_values import Value, field_names, is_timed, label, number, setting_title, shown, value
+from engine.analysis.run_values import (
+    Value,
+    field_names,
+    is_timed,
+    label,
+    number,
+    setting_title,
+    shown,
+    shown_config,
+    value,
+)
 from engine.analysis.run_values import names as number_names
 from engine.config_values import field_title, value_in_words
 from engine.errors import counted
@@ -36,6 +46,7 @@ from engine.registry import known_experiment
 from engine.runtime.command.snapshot import code_of
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
+from engine.store.sweeps.sweeps import REPEAT, SEED
 from engine.transfer.tables import Table
 
 
@@ -86,7 +97,7 @@ def scatter(found: Compared, view: CompareView, above: DeltaGenerator) -> Compar
     apart = [
         name
         for name in field_names(found.runs, that_differ=True)
-        if name != "seed" and len({number(run, name) for run in found.runs} - {None}) > 1
+        if name not in (SEED, REPEAT) and len({number(run, name) for run in found.runs} - {None}) > 1
     ]
     along = (apart or known)[0]
     with above.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
@@ -119,7 +130,7 @@ def parallel(found: Compared, view: CompareView) -> CompareView:
     if not (numeric := numeric_names(found.runs)):
         st.info("No values to compare in these runs yet.")
         return view
-    usual = [name for name in field_names(found.runs, that_differ=True) if name != "seed"][:MOST_NAMED]
+    usual = [name for name in field_names(found.runs, that_differ=True) if name not in (SEED, REPEAT)][:MOST_NAMED]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         view = one_of(view, "number", "Colour by", numeric, label, width=300)
         view = several_of(
@@ -265,7 +276,7 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
     environments = reader.multi_run.environments([run.id for run in found.runs])
     without = [environment_shown(environments.get(run.id, {})) for run in found.runs]
     for title, titled, rows in (
-        ("Config", setting_title, apart.rows([{"seeding": run.seeding, **run.config} for run in found.runs])),
+        ("Config", setting_title, apart.rows([{"seeding": run.seeding, **shown_config(run)} for run in found.runs])),
         ("Environment", field_title, apart.rows(without)),
     ):
         st.header(title, anchor=False)

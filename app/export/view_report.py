@@ -20,7 +20,7 @@ from app.ui.html import as_text
 from engine.analysis import differences as apart
 from engine.analysis.comparability import environment_shown
 from engine.analysis.differences import MISSING, Row
-from engine.analysis.run_values import setting_title
+from engine.analysis.run_values import setting_title, shown_config
 from engine.config_values import field_title, value_in_words
 from engine.home import Home
 from engine.store import Reader
@@ -61,7 +61,7 @@ def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
         return
     yield Heading("Runs")
     yield Grid(RUNS, rows_of(seen.runs, seen.about))
-    yield from _compared("Settings", setting_title, {run.id: run.config for run in seen.runs})
+    yield from _compared("Settings", setting_title, {run.id: shown_config(run) for run in seen.runs})
     known = {run_id: environment_shown(held) for run_id, held in environments.items()}
     yield from _compared("Environment", field_title, {run.id: known.get(run.id, {}) for run in seen.runs})
     if lines := list(seen.again(environments) if seen.again else runs_again(seen.runs, environments)):

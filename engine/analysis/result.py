@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from engine.analysis.comparability import block_of
-from engine.analysis.run_values import metric_among, number, other_task, split, telling
+from engine.analysis.run_values import metric_among, number, other_task, seed_word, split, telling
 from engine.data.catalogue import DATA_SETS
 from engine.data.stdlib import BYTES
 from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, WINDOW, Metric, Result, depends_on_time, metric
@@ -113,7 +113,8 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
         return ""
     values = {name: [(block_of(run), each.value) for run, each in own] for name, own in found.items()}
     better = better_values(known.name, (run for run, _ in every))
-    return _ordered(values, known, every[0][1].result.of, better) + _not_counted(groups)
+    over = seed_word(run for run, _ in every)
+    return _ordered(values, known, every[0][1].result.of, better, over) + _not_counted(groups)
 
 
 def best_so_far(groups: Mapping[str, Sequence[RunRow]]) -> str:
@@ -198,11 +199,16 @@ def compared(groups: Mapping[str, Sequence[RunRow]], name: str, *, with_disturbe
     if apart and not known.name.startswith("perf/"):
         return f"{known.label} does not compare: the runs differ in {apart}."
     better = better_values(known.name, (run for group in values for run in groups[group]))
-    return _ordered(values, known, "" if known.is_single else found[1], better)
+    over = seed_word(run for group in values for run in groups[group])
+    return _ordered(values, known, "" if known.is_single else found[1], better, over)
 
 
 def _ordered(
-    values: Mapping[str, Sequence[tuple[Block, float]]], known: Metric, of: str, better: Literal["max", "min"] | None
+    values: Mapping[str, Sequence[tuple[Block, float]]],
+    known: Metric,
+    of: str,
+    better: Literal["max", "min"] | None,
+    over: str,
 ) -> str:
     """Return the groups with the best and the worst mean of a metric (the highest and the lowest if neither direction
     is `better`), and whether they differ clearly, as sentences.
@@ -221,18 +227,18 @@ def _ordered(
         return f"{upper_first(label)}{average}: {near} ({best})."
     pairs, second = comb(len(means), 2), order[1]
     if len(means) == 2:
-        unclear = _unclear(values[best], values[worst], pairs)
+        unclear = _unclear(values[best], values[worst], pairs, over)
         return f"{upper_first(label)}{average}: {near} ({best}), {far} ({worst}).{unclear}"
     equal = [name for name in order if metric_in_words(known, means[name]) == near]
     if len(equal) > 1:
         return f"{first} {label}{average}: {', '.join(equal[:-1])} and {equal[-1]}, {near}; {last}: {worst}, {far}."
     next_to = metric_in_words(known, means[second])
-    unclear = _unclear(values[best], values[second], pairs, "the first two")
+    unclear = _unclear(values[best], values[second], pairs, over, "the first two")
     return f"{first} {label}{average}: {best}, {near}; then {second}, {next_to}; {last}: {worst}, {far}.{unclear}"
 
 
 def _unclear(
-    ours: Sequence[tuple[Block, float]], theirs: Sequence[tuple[Block, float]], pairs: int, of: str = ""
+    ours: Sequence[tuple[Block, float]], theirs: Sequence[tuple[Block, float]], pairs: int, over: str, of: str = ""
 ) -> str:
     """Return that two groups do not differ clearly, or have too few runs to say so, as a sentence after another; empty
     if they do. Runs are compared seed by seed where enough seeds are common, with Bonferroni's correction for the
@@ -248,17 +254,17 @@ def _unclear(
             for seed in common
         ]
         found = mean_interval(by_seed, 1 - (1 - LEVEL) / pairs)
-        return "" if found.side(0.0) else f" Seed by seed, the difference{between} is not clear."
+        return "" if found.side(0.0) else f" {over.capitalize()} by {over}, the difference{between} is not clear."
     (low, high), (least, most) = (
         (min(own), max(own)) for own in ([value for _, value in each] for each in (ours, theirs))
     )
     if len(ours) == len(theirs) == 1:
-        return " One run each: other seeds may change the order."
+        return f" One run each: other {over}s may change the order."
     overlaps = low <= most and least <= high
     if overlaps:
         return f" The runs of {of} overlap." if of else " Their runs overlap."
     few = min(len(ours), len(theirs)) < FEWEST["mean"]
-    return f" Whether the difference{between} is clear needs {FEWEST['mean']} seeds of each." if few else ""
+    return f" Whether the difference{between} is clear needs {FEWEST['mean']} {over}s of each." if few else ""
 
 
 def metric_in_words(known: Metric, value: float) -> str:

@@ -249,7 +249,7 @@ def test_the_metric_chosen_to_rank_the_runs_of_a_script_comes_first_in_compare_a
     assert "best 0.3" in str(rows_of(opened("runs"))[0]["cells"])
     test = opened("compare", {"runs": ids_text(ids)})
     assert test.multiselect(key=f"{AT}metrics").options[0] == "val/error"
-    assert "**Last val/error: 0.3 (lr 0.05), 0.6 (lr 0.2). One run each: other seeds may change the order.**" in said(
+    assert "**Last val/error: 0.3 (lr 0.05), 0.6 (lr 0.2). One run each: other repeats may change the order.**" in said(
         test
     )
     assert "**Throughput**" not in said(test), "no chart of speed, unless asked for"
