@@ -42,3 +42,17 @@ def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_vie
     page.get_by_role("button", name="Launch a run").click()
     expect(page.get_by_role("heading", name="Launch", exact=True)).to_be_visible()
     expect(page).to_have_url(f"{lab.address}/launch")
+
+
+def test_ages_never_run_backwards_when_content_that_was_made_earlier_arrives(lab: Lab, page: Page) -> None:
+    page.goto(lab.address)
+    news = page.locator("[data-slot='home-news']")
+    expect(news.locator("time").first).to_be_visible()
+    said = news.evaluate(
+        """element => {
+            const moment = new Date(Date.now() - 250_000).toISOString();
+            element.innerHTML = `<p>by Ada <time datetime="${moment}">3 min ago</time></p>`;
+            return new Promise((done) => queueMicrotask(() => done(element.textContent)));
+        }"""
+    )
+    assert said == "by Ada 4 min ago"
