@@ -11,6 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
+from pydantic.fields import FieldInfo
+
+from engine.config import has_conditions, unused_because
 from engine.config_values import field_title, value_in_words
 from engine.filter.tree import metric_quoted, metric_written
 from engine.launch_options import HERE
@@ -167,8 +170,15 @@ def field_names(runs: Sequence[RunRow], *, that_differ: bool = False) -> list[st
     names = list(dict.fromkeys([ABOUT[0], *(name for own in configs for name in own), *ABOUT]))
     if not that_differ:
         return names
-    texts = {name: {str(own.get(name)) for own in configs} for name in names if name not in ABOUT}
-    return [name for name in names if len(texts.get(name) or {str(field(run, name)) for run in runs}) > 1]
+    settings = [(own, without_effect(run.experiment, own)) for run, own in zip(runs, configs, strict=True)]
+    texts = {
+        name: {str(own.get(name)) for own, unused in settings if name not in unused}
+        for name in names
+        if name not in ABOUT
+    }
+    return [
+        name for name in names if len(texts[name] if name in texts else {str(field(run, name)) for run in runs}) > 1
+    ]
 
 
 def shown_config(run: Run | RunRow) -> Mapping[str, Any]:
@@ -176,6 +186,20 @@ def shown_config(run: Run | RunRow) -> Mapping[str, Any]:
     if not run.repeats or REPEAT in run.config:
         return run.config
     return {REPEAT if name == SEED else name: held for name, held in run.config.items()}
+
+
+def without_effect(experiment: str, config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings that have no effect in a run with this config, each with the setting because of which, such
+    as `optimizer adamw`.
+    """
+    fields = _with_conditions(experiment, str(config.get("code", "")))
+    return {name: why for name, info in fields.items() if name in config and (why := unused_because(info, config))}
+
+
+@lru_cache(maxsize=256)
+def _with_conditions(experiment: str, code: str) -> Mapping[str, FieldInfo]:
+    known = known_experiment(experiment, code)
+    return {name: info for name, info in known.config.model_fields.items() if has_conditions(info)} if known else {}
 
 
 def seed_word(runs: Iterable[RunRow]) -> str:

@@ -30,10 +30,12 @@ from app.links.compare import (
     read_names,
     read_view,
 )
+from app.runs.rows import differing, run_rows
 from app.ui.current_user import WHY
 from engine.analysis.comparability import programs_in_words
 from engine.analysis.differences import Row, may_explain
 from engine.analysis.result import reached_most
+from engine.analysis.run_values import field_names
 from engine.analysis.statistics.intervals import LIMIT
 from engine.filter.tree import metric_written
 from engine.home import Home
@@ -116,6 +118,24 @@ def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_sho
     assert "No band: each group has one run." in words(opened_at(runs="1,4", group="trainers"))
     assert "No band" not in words(opened_at(runs="1-5", group="trainers"))
     assert "No band" not in words(opened_at(runs="1,4", group="trainers", band="none"))
+
+
+def test_settings_without_effect_are_no_differences(home: Home, store: Store) -> None:
+    ids = [
+        compare.add(store, "sync_sgd", optimizer=optimizer, momentum=momentum, weight_decay=decay, seed=seed)
+        for optimizer, momentum, decay, seed in (("sgd", 0.5, 0.1, 0), ("sgd", 0.5, 0.2, 1), ("adamw", 0.9, 0.1, 0))
+    ]
+    two, three = (opened_at(runs=ids_text(each), tab="differences") for each in (ids[:2], ids))
+    assert "<td>Seed</td>" in html(two) and "<td>Weight decay</td>" not in html(two)
+    assert "without effect in all 2 runs, and hidden." in words(two)
+    assert "<td>Optimizer</td>" in html(three) and "<td>Momentum</td>" not in html(three)
+    two.toggle(key=f"{AT}same").set_value(True).run()
+    assert '<td><span title="0.2, without effect with optimizer sgd">no effect</span></td>' in html(two)
+    with Reader.open(home) as reader:
+        runs = reader.runs.some(ids)
+        assert field_names(runs, that_differ=True) == ["seed", "optimizer"]
+        assert differing(run_rows(runs)) == ["sgd", "sgd", "adamw"]
+    assert may_explain({"a": runs[:1], "b": runs[1:2]}, ()) == ""
 
 
 def test_a_list_among_the_differences_is_text(home: Home, ids: list[int], reader: Reader) -> None:
