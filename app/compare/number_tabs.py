@@ -26,7 +26,7 @@ from app.ui.widgets import title_of
 from engine.analysis import differences as apart
 from engine.analysis.comparability import environment_shown, left_out, unreliable
 from engine.analysis.differences import MISSING, Row
-from engine.analysis.result import ranked_or_telling, ranking_metric
+from engine.analysis.result import ranked, ranking_metric
 from engine.analysis.run_values import (
     Value,
     field_names,
@@ -201,7 +201,7 @@ def numeric_names(runs: Sequence[RunRow]) -> list[str]:
         held = [each for run in runs if (each := value(run, name)) is not None]
         return bool(held) and all(isinstance(each, int | float) and not isinstance(each, bool) for each in held)
 
-    results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked_or_telling(run))}
+    results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked(run))}
     if chosen := ranking_metric(runs):
         results = {metric_written(chosen, "last")}
     first = results if len(results) == 1 else set[str]()

@@ -281,7 +281,8 @@ def _tile(name: str, entry: RunRow, result: Ranked | None) -> Markup:
     if target := _target(name, entry, value):
         beside.append(target)
     label = f"Result: {known.label.lower()}" if is_result else known.label
-    help_text = f"{known.help} Runs of this experiment are ranked by it." if is_result else known.help
+    by_it = is_result and (name == entry.ranked_by or known_experiment(entry.experiment))
+    help_text = f"{known.help} Runs of this experiment are ranked by it." if by_it else known.help
     value, unit = (None, known.unit) if value is None else scaled(value, known.unit)
     shown = number(value, unit=unit) + (" " + small(unit) if unit else "")
     return tile(term(label), shown, "; ".join(beside), help_text)

@@ -161,7 +161,7 @@ def _bests(reader: Reader, folds: Mapping[str, tuple[RunFold, set[str]]]) -> dic
 
 def _best_of_script(runs: Sequence[RunRow]) -> tuple[int, Ranked] | None:
     """Return the best finished run of a script by the metric that a person chose to rank its runs; None without one."""
-    ends = [(run, result) for run in runs if run.status == "finished" and (result := ranked(run))]
+    ends = [(run, result) for run in runs if run.status == "finished" and run.ranked_by and (result := ranked(run))]
     metrics = {result.result.metric for _, result in ends}
     if len(metrics) != 1 or (better := better_values(metrics.pop(), runs)) is None:
         return None

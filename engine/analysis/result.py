@@ -59,27 +59,19 @@ class Ranked:
 
 
 def ranked(run: RunRow) -> Ranked | None:
-    """Return a run's result, of a command the last value of the metric that ranks its runs; None if it has none, or its
-    experiment is unknown.
+    """Return a run's result; of a command or another program the last value of the metric that a person chose to rank
+    its runs, else of its most telling one. None if it has none.
     """
     known = known_experiment(run.experiment)
     if known is None:
-        chosen = run.last.get(run.ranked_by)
-        return None if chosen is None else Ranked.of(run.ranked_by, chosen, run)
+        name = run.ranked_by if run.ranked_by in run.last else next(iter(telling(run.last, run.single)), None)
+        return None if name is None else Ranked.of(name, run.last[name], run)
     result: Result | None = known.result
     while result is not None:
         if (value := (run.mean if result.of == "mean" else run.last).get(result.metric)) is not None:
             return Ranked(result, value, run)
         result = result.older
     return None
-
-
-def ranked_or_telling(run: RunRow) -> Ranked | None:
-    """Return a run's result; of a run of another program the last value of its most telling metric."""
-    if known_experiment(run.experiment) is not None or run.ranked_by in run.last:
-        return ranked(run)
-    name = next(iter(telling(run.last, run.single)), None)
-    return None if name is None else Ranked.of(name, run.last[name], run)
 
 
 def ranking_metric(runs: Iterable[RunRow]) -> str:
@@ -101,7 +93,7 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
     program without a judgement. The result of a group is the mean over its complete runs.
     """
     done = {name: own for name, runs in groups.items() if (own := [run for run in runs if is_complete(run)])}
-    found = {name: [(run, result) for run in runs if (result := ranked_or_telling(run))] for name, runs in done.items()}
+    found = {name: [(run, result) for run in runs if (result := ranked(run))] for name, runs in done.items()}
     every = [each for own in found.values() for each in own]
     tasks = {(result.result.of, *(str(run.config.get(name)) for name in result.result.task)) for run, result in every}
     metrics = {result.result.metric for _, result in every}

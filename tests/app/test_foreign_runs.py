@@ -52,6 +52,9 @@ def test_a_metric_with_one_point_comes_after_curves_on_every_page(home: Home, bo
     rows = {row["key"]: row for row in rows_of(test)}
     assert rows[f"run-{board[0]}"]["Result"]["hover"] == f"{CURVE} 0.51 (last)"
     assert len(rows[f"run-{board[0]}"]["Trend"]) > 1
+    page = opened("run", {"run": str(board[0])})
+    assert f"<small>{CURVE}</small> <strong>0.51</strong>" in html(page), "the header has the same result"
+    assert f"Result: {CURVE}" in all_words(page) and "are ranked by it" not in html(page)
     written = test.multiselect(key="columns").value
     assert f"{CURVE}.last" in written and (SINGLE + ".last" not in written or written.index(f"{CURVE}.last") == 1)
     charts = answer(home, board[0], [], 0)["metrics"]
