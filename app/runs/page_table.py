@@ -152,7 +152,8 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
             report=report_of(view, lambda: _whole(view), on_page),
         )
         import_button()
-        st.caption("Keys: j and k move, x selects, Enter opens, o unfolds, c compares, Esc clears the selection.")
+        with st.container(key="runs-keys", width="content"):
+            st.caption("Keys: j and k move, x selects, Enter opens, o unfolds, c compares, Esc clears the selection.")
 
 
 def _matching(view: RunsView, ids: Sequence[int]) -> Sequence[RunRow]:

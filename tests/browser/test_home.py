@@ -56,3 +56,12 @@ def test_ages_never_run_backwards_when_content_that_was_made_earlier_arrives(lab
         }"""
     )
     assert said == "by Ada 4 min ago"
+
+
+def test_on_a_phone_the_best_results_are_whole(lab: Lab, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(lab.address)
+    table = page.locator("[data-slot='home-best'] .pl-scroll")
+    expect(table.get_by_role("link").first).to_be_visible()
+    assert table.evaluate("node => node.scrollWidth <= node.clientWidth")
+    page.set_viewport_size({"width": 1300, "height": 1400})
