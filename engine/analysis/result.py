@@ -105,8 +105,8 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
         return ""
     values = {name: [(block_of(run), each.value) for run, each in own] for name, own in found.items()}
     better = better_values(known.name, (run for run, _ in every))
-    over = seed_word(run for run, _ in every)
-    return _ordered(values, known, every[0][1].result.of, better, over) + _not_counted(groups)
+    ends = [run for run, _ in every]
+    return _ordered(values, known, every[0][1].result.of, better, ends) + _not_counted(groups)
 
 
 def best_so_far(groups: Mapping[str, Sequence[RunRow]]) -> str:
@@ -191,8 +191,8 @@ def compared(groups: Mapping[str, Sequence[RunRow]], name: str, *, with_disturbe
     if apart and not known.name.startswith("perf/"):
         return f"{known.label} does not compare: the runs differ in {apart}."
     better = better_values(known.name, (run for group in values for run in groups[group]))
-    over = seed_word(run for group in values for run in groups[group])
-    return _ordered(values, known, "" if known.is_single else found[1], better, over)
+    runs = [run for group in values for run in groups[group]]
+    return _ordered(values, known, "" if known.is_single else found[1], better, runs)
 
 
 def _ordered(
@@ -200,7 +200,7 @@ def _ordered(
     known: Metric,
     of: str,
     better: Literal["max", "min"] | None,
-    over: str,
+    runs: Sequence[RunRow],
 ) -> str:
     """Return the groups with the best and the worst mean of a metric (the highest and the lowest if neither direction
     is `better`), and whether they differ clearly, as sentences.
@@ -217,16 +217,34 @@ def _ordered(
         return f"The {label} is the same for all: {near}{average}."
     if len(means) == 1:
         return f"{upper_first(label)}{average}: {near} ({best})."
-    pairs, second = comb(len(means), 2), order[1]
+    pairs, second, over = comb(len(means), 2), order[1], seed_word(runs)
+    images = few_images(known.name, runs, means[best] - means[second])
+    few = f" The difference{' of the first two' if len(means) > 2 else ''} is {images}." if images else ""
     if len(means) == 2:
         unclear = _unclear(values[best], values[worst], pairs, over)
-        return f"{upper_first(label)}{average}: {near} ({best}), {far} ({worst}).{unclear}"
+        return f"{upper_first(label)}{average}: {near} ({best}), {far} ({worst}).{few}{unclear}"
     equal = [name for name in order if metric_in_words(known, means[name]) == near]
     if len(equal) > 1:
         return f"{first} {label}{average}: {', '.join(equal[:-1])} and {equal[-1]}, {near}; {last}: {worst}, {far}."
     next_to = metric_in_words(known, means[second])
     unclear = _unclear(values[best], values[second], pairs, over, "the first two")
-    return f"{first} {label}{average}: {best}, {near}; then {second}, {next_to}; {last}: {worst}, {far}.{unclear}"
+    return f"{first} {label}{average}: {best}, {near}; then {second}, {next_to}; {last}: {worst}, {far}.{few}{unclear}"
+
+
+FEW_IMAGES = 3
+"""A difference in accuracy of at most so many test images is named as such."""
+
+
+def few_images(name: str, runs: Iterable[RunRow], difference: float) -> str:
+    """Return how many test images a difference in accuracy is, in percentage points, such as `1 of 360 test images`;
+    empty for none, for more than a few, and where that is no count of images.
+    """
+    names = {str(run.config.get("dataset")) for run in runs}
+    data = DATA_SETS.get(names.pop()) if len(names) == 1 and name == "test/accuracy" else None
+    count = abs(difference) / 100 * data.test if data and data.kind == "images" else 0.0
+    if data is None or not 0 < count < FEW_IMAGES + 0.5:
+        return ""
+    return f"{'less than 1' if count < 0.95 else f'{count:.2g}'} of {data.test:,} test images"
 
 
 def _unclear(

@@ -124,11 +124,14 @@ def test_a_run_that_failed_before_any_value_has_no_controls_of_curves_and_is_not
 
 def test_default_columns_have_the_result_of_each_other_program(home: Home, store: Store) -> None:
     foreign(store, {"val/accuracy": 8, "val/loss": 8})
+    assert {"val/accuracy.last", "val/loss.last"} <= {*opened("runs").multiselect(key="columns").value}
     foreign(store, {"zeta/score": 8}, "birds")
     foreign(store, {"imported/test/accuracy": 8}, "fish")
-    assert {"val/accuracy.last", "zeta/score.last", "imported/test/accuracy.last"} <= {
-        *opened("runs").multiselect(key="columns").value
-    }
+    shown = {*opened("runs").multiselect(key="columns").value}
+    assert {"val/accuracy.last", "zeta/score.last", "imported/test/accuracy.last"} <= shown
+    assert "val/loss.last" not in shown, "only one of the programs has it, and it is no result"
+    foreign(store, {"zeta/score": 8, "val/loss": 8}, "bats")
+    assert "val/loss.last" in {*opened("runs").multiselect(key="columns").value}
 
 
 def test_only_axes_that_the_runs_have_are_offered_and_advised(home: Home, store: Store, board: list[int]) -> None:

@@ -743,6 +743,10 @@ def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_by_its_most_tell
         f"{REWARD}.mean",
         f"{REWARD}.best",
     ]
+    run = add(home, "dppo", {"test/episodic_return": [200.0, 500.0], LAST_EPISODES: [226.8]})
+    shown = plain(tiles(reader.details.summaries(run.id), run))
+    assert "Result: evaluation reward 500 last test, of greedy actions; best 500" in shown
+    assert "226.8 last; best 226.8; of training, whose actions are drawn at random" in shown
     run = add(home, "hogwild", {"test/accuracy": [90.0]})
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE runs SET experiment = 'gone'")
