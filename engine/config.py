@@ -271,6 +271,11 @@ def unused_because(field: FieldInfo, values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {values[name]}" for name, some in wanted.items() if values.get(name, some[0]) not in some)
 
 
+def has_conditions(field: FieldInfo) -> bool:
+    """Return whether the field has an effect only with certain values of other settings."""
+    return bool(_shown(field).get("only"))
+
+
 def unit_of(field: FieldInfo) -> str:
     """Return the unit of a field, or an empty string."""
     return str(_shown(field).get("unit", ""))

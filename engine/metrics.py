@@ -18,6 +18,7 @@ BY_TIME = (
 LOSS, LOSS_FALL, WINDOW = "train/loss", "train/loss_fall", 50
 """The training loss; by how much it fell, from the mean of the first to that of the last `WINDOW` recorded steps."""
 EPISODES, LAST_EPISODES, MOST_EPISODES = "charts/episodic_return", "charts/episodic_return_last_100", 100
+EVALUATION = "test/episodic_return"
 """The reward of each episode, and the mean over the last `MOST_EPISODES`."""
 IMPORTED = "imported/"
 """Begin of the name of an imported metric that has a name of ours but not our unit."""
@@ -129,7 +130,8 @@ METRICS = {
             "KL divergence from the policy that collected a batch to the policy about to be updated."
         ),
         Metric("test/episodic_return", "Evaluation reward", "", "max", signed=True).says(
-            "Mean reward of greedy evaluation episodes during training."
+            "Mean reward of greedy episodes that a test plays; the last test is of 100 episodes. In training, actions "
+            "are drawn at random, so its episodes usually get less."
         ),
         Metric("charts/episodic_return", "Episode reward", "", "max", band=True, signed=True).says(
             "Sum of rewards in a finished episode."

@@ -135,7 +135,7 @@ def test_as_many_runs_as_allowed_are_planned_seeds_outermost() -> None:
         *((6, 1, "gpipe"), (6, 1, "1f1b"), (6, 2, "gpipe"), (6, 2, "1f1b")),
     ]
     assert planned.grid == {"splits": (1, 2), "mode": ("gpipe", "1f1b"), "seed": (5, 6)}
-    assert planned.cells[3].name == "splits 2, mode 1f1b, seed 5"
+    assert planned.cells[3].values == {"splits": 2, "mode": "1f1b", "seed": 5}
     assert (
         len(plan(SweepLaunch(Launch("pipeline", {"batch_size": 64}), {"splits": range(1, 51)}, 10)).cells) == MOST_RUNS
     )

@@ -11,6 +11,7 @@ from app.api.errors import described
 from app.api.run_shapes import DIGITS, MOST_ID, Asked, Count, Id, Moment, Number, Shape
 from engine.analysis import differences as apart
 from engine.analysis.comparability import environment_shown, unreliable
+from engine.analysis.run_values import without_effect
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.store import Reader, Status
@@ -164,7 +165,10 @@ def differences(asked: Annotated[DifferencesAsked, Query()]) -> DifferencesTold:
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
         runs = [reader.runs.entry(run_id) for run_id in ids]
         environments = reader.multi_run.environments(ids)
-        config = apart.rows([{"seeding": run.seeding, **run.config} for run in runs])
+        config = apart.rows(
+            [{"seeding": run.seeding, **run.config} for run in runs],
+            [without_effect(run.experiment, run.config) for run in runs],
+        )
         environment = apart.rows([environment_shown(environments.get(run_id, {})) for run_id in ids])
         fastest = _fastest(reader, {f"run {run.id}": [run] for run in runs})
     metrics = dict.fromkeys(name for run in runs for name in run.last)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from engine.analysis.pipeline import BatchSpans, SplitCost, batches, stage_work, work_s
-from engine.analysis.result import ranked_or_telling, ranking_metric, reached_most
+from engine.analysis.result import ranked, ranking_metric, reached_most
 from engine.analysis.run_values import field_in_words, split
 from engine.analysis.scaling.answers import question
 from engine.analysis.scaling.scaling_data import axis_of, by_values
@@ -53,7 +53,7 @@ def metric_asked(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     timed = ready.is_timed if ready else is_for_timing or axis_of(sweep.fields)
     complete = [run for run in runs if is_complete(run)]
     if known is None:
-        found = (each.result.metric for run in complete or runs if (each := ranked_or_telling(run)))
+        found = (each.result.metric for run in complete or runs if (each := ranked(run)))
         return EXECUTION if timed else ranking_metric(complete or runs) or next(found, EXECUTION)
     if not timed:
         return known.result.metric

@@ -16,7 +16,7 @@ from app.ui.html import as_text
 from app.ui.time_difference import complete, disturbed_choice, show_caution, time_difference
 from engine.analysis.differences import may_explain
 from engine.analysis.result import compared as compared_values
-from engine.analysis.result import not_learned_of, ranked_or_telling, reached_most
+from engine.analysis.result import not_learned_of, ranked, reached_most
 from engine.analysis.run_values import is_timed
 from engine.analysis.total_work import unequal_work_of
 from engine.filter.tree import metric_written
@@ -86,7 +86,7 @@ def _of_default(
     shown = (
         [metric_written(name, "last") for name in first_curves(runs)] if view.tab == "curves" else numeric_names(runs)
     )
-    results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked_or_telling(run))}
+    results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked(run))}
     if not shown or results == {shown[0]} or all(known_experiment(run.experiment) for run in runs):
         return reached_most(groups)
     return compared_values(complete(groups), shown[0], with_disturbed=view.disturbed)

@@ -32,7 +32,7 @@ from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.comparability import unreliable
 from engine.analysis.result import lower_first, ranking_metric
-from engine.analysis.run_values import curves_among, metric_among, metric_names, setting_among
+from engine.analysis.run_values import curves_among, metric_among, metric_names, seed_word, setting_among
 from engine.analysis.scaling.targets import choices, time_text, to_goal, usual_target, way
 from engine.errors import counted
 from engine.home import Home
@@ -138,7 +138,7 @@ def first_in_words(reader: Reader, groups: Mapping[str, Sequence[RunRow]], view:
         return (
             f"No clear difference in where {goal.words} was reached: after {near} ({first}) to {far} ({last}){average}."
         )
-    single = "" if average else " These are single runs: other seeds may change the order."
+    single = "" if average else f" These are single runs: other {seed_word(runs)}s may change the order."
     return f"First at {goal.words}{average}: {first}, after {near}; last: {last}, after {far}.{single}"
 
 

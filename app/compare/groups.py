@@ -18,13 +18,15 @@ from engine.analysis.run_values import (
     field_in_words,
     field_names,
     lower_title,
+    seed_word,
+    shown_config,
 )
 from engine.analysis.statistics.groups import FEWEST_IN_BAND, Spread
 from engine.analysis.statistics.intervals import FEWEST, LIMIT, Statistic
 from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow, is_complete
-from engine.store.sweeps.sweeps import SEED
+from engine.store.sweeps.sweeps import REPEAT, SEED
 
 STATISTICS = {"mean": "Mean", "median": "Median", "iqm": "Interquartile mean"}
 BANDS = {
@@ -79,7 +81,7 @@ def usual_grouping(runs: Sequence[RunRow]) -> tuple[str, ...]:
     def differs(name: str) -> bool:
         return any(len({str(field(run, name)) for run in runs if run.experiment == kind}) > 1 for kind in kinds)
 
-    settings = [name for name in field_names(runs) if name not in {*ABOUT, SEED} - {TARGET}]
+    settings = [name for name in field_names(runs) if name not in {*ABOUT, SEED, REPEAT} - {TARGET}]
     apart = sorted(filter(differs, settings), key=lambda name: name not in first)
     fields = [EXPERIMENT] * (len(kinds) > 1 or not apart) + [*fewest(runs, apart)]
     groups = groups_of(runs, fields)
@@ -163,7 +165,8 @@ def missing_bands(groups: Sequence[ComparedGroup], spread: str) -> str:
     alone = [group.name for group in groups if len(group.runs) == 1]
     if spread == "none" or not alone:
         return ""
-    cure = "A band needs at least two runs: launch more seeds, or group by fewer fields."
+    over = seed_word(run for group in groups for run in group.runs)
+    cure = f"A band needs at least two runs: launch more {over}s, or group by fewer fields."
     if len(alone) == len(groups):
         return f"No band: each group has one run. {cure}"
     return (
@@ -175,6 +178,8 @@ def missing_bands(groups: Sequence[ComparedGroup], spread: str) -> str:
 def _name(fields: Sequence[str], key: Sequence[object], run: RunRow) -> str:
     """Return the values of the fields in words; a setting that the runs do not have has a dash."""
     return ", ".join(
-        field_in_words(name, held) if name in run.config or name in ABOUT else f"{lower_title(name)} –"
+        field_in_words(name, held)
+        if name in shown_config(run) or name in run.config or name in ABOUT
+        else f"{lower_title(name)} –"
         for name, held in zip(fields, key, strict=True)
     )

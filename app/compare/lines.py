@@ -21,7 +21,7 @@ from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
 from app.ui.run_state import outcome
-from engine.analysis.result import better_values
+from engine.analysis.result import better_values, few_images
 from engine.analysis.run_values import field_names, is_timed, label, metric_among, number, shown, split
 from engine.analysis.run_values import names as number_names
 from engine.analysis.statistics.intervals import FEWEST, MeanDifference, difference_of_means
@@ -292,7 +292,8 @@ class _Column:
             ends = [signed(end, self._number(abs(end))) for end in found.interval or ()]
             few = [*few, f"it takes {FEWEST['mean']}"]
             said.append(f"95 % interval {' to '.join(ends)}" if ends else f"No 95 % interval: {', '.join(few)}")
-        delta = " · ".join(filter(None, (in_percent_and_errors(found), alone)))
+        images = few_images(self._metric.name, [*line.runs, *self.base.runs], found.mean) if self._metric else ""
+        delta = " · ".join(filter(None, (in_percent_and_errors(found), alone, images)))
         return {"delta": delta, "tone": tone(found, self._better), "why": ". ".join(said)}
 
     def _text(self, run: RunRow) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 import pandas as pd
 import streamlit as st
@@ -19,13 +20,23 @@ from app.links.compare import CompareView
 from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text, run_link, table, when
+from app.ui.html import titled as hovered
 from app.ui.run_state import outcome
 from app.ui.widgets import title_of
 from engine.analysis import differences as apart
 from engine.analysis.comparability import environment_shown, left_out, unreliable
 from engine.analysis.differences import MISSING, Row
-from engine.analysis.result import ranked_or_telling, ranking_metric
-from engine.analysis.run_values import Value, field_names, is_timed, label, number, setting_title, shown, value
+from engine.analysis.result import ranked, ranking_metric
+from engine.analysis.run_values import (
+    Value,
+    field_names,
+    is_timed,
+    label,
+    number,
+    setting_title,
+    shown,
+    value,
+)
 from engine.analysis.run_values import names as number_names
 from engine.config_values import field_title, value_in_words
 from engine.errors import counted
@@ -36,6 +47,7 @@ from engine.registry import known_experiment
 from engine.runtime.command.snapshot import code_of
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
+from engine.store.sweeps.sweeps import REPEAT, SEED
 from engine.transfer.tables import Table
 
 
@@ -86,7 +98,7 @@ def scatter(found: Compared, view: CompareView, above: DeltaGenerator) -> Compar
     apart = [
         name
         for name in field_names(found.runs, that_differ=True)
-        if name != "seed" and len({number(run, name) for run in found.runs} - {None}) > 1
+        if name not in (SEED, REPEAT) and len({number(run, name) for run in found.runs} - {None}) > 1
     ]
     along = (apart or known)[0]
     with above.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
@@ -119,7 +131,7 @@ def parallel(found: Compared, view: CompareView) -> CompareView:
     if not (numeric := numeric_names(found.runs)):
         st.info("No values to compare in these runs yet.")
         return view
-    usual = [name for name in field_names(found.runs, that_differ=True) if name != "seed"][:MOST_NAMED]
+    usual = [name for name in field_names(found.runs, that_differ=True) if name not in (SEED, REPEAT)][:MOST_NAMED]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         view = one_of(view, "number", "Colour by", numeric, label, width=300)
         view = several_of(
@@ -189,7 +201,7 @@ def numeric_names(runs: Sequence[RunRow]) -> list[str]:
         held = [each for run in runs if (each := value(run, name)) is not None]
         return bool(held) and all(isinstance(each, int | float) and not isinstance(each, bool) for each in held)
 
-    results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked_or_telling(run))}
+    results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked(run))}
     if chosen := ranking_metric(runs):
         results = {metric_written(chosen, "last")}
     first = results if len(results) == 1 else set[str]()
@@ -235,7 +247,7 @@ def differences_table(
     rows: Sequence[Row], runs: Sequence[RunRow], caption: str, titled: Callable[[str], str] = setting_title
 ) -> str:
     """Return a row for each field and a column for each run."""
-    body = [[titled(row.name), *(_value(value) for value in row.values)] for row in rows]
+    body = [[titled(row.name), *_cells(row)] for row in rows]
     return table(["Field", *_heads(runs)], body, caption=caption)
 
 
@@ -252,8 +264,12 @@ def _heads(runs: Sequence[RunRow]) -> list[str]:
     return list(names_of(runs).values())
 
 
-def _value(value: object) -> str:
-    return "–" if value is MISSING else value_in_words(value)
+def _cells(row: Row) -> list[str]:
+    words = ["–" if value is MISSING else value_in_words(value) for value in row.values]
+    return [
+        hovered("no effect", f"{text}, without effect with {why}") if why else text
+        for text, why in zip_longest(words, row.unused, fillvalue="")
+    ]
 
 
 # ---- The Differences tab of the Compare page: tables of differing config and environment fields --------------------
@@ -265,7 +281,7 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
     environments = reader.multi_run.environments([run.id for run in found.runs])
     without = [environment_shown(environments.get(run.id, {})) for run in found.runs]
     for title, titled, rows in (
-        ("Config", setting_title, apart.rows([{"seeding": run.seeding, **run.config} for run in found.runs])),
+        ("Config", setting_title, apart.rows_of_settings(found.runs)),
         ("Environment", field_title, apart.rows(without)),
     ):
         st.header(title, anchor=False)
@@ -278,12 +294,15 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
                 differences_frame(shown, found.runs, titled),
                 heading=lambda name: f"{name[:1].upper()}{name[1:]}",
             )
+        alike = "equal or without effect" if any(any(row.unused) and not row.differs for row in rows) else "equal"
         said = (
-            f"{equal} {'field is' if equal == 1 else 'fields are'} equal in all {counted(len(found.runs), 'run')}"
+            f"{equal} {'field is' if equal == 1 else 'fields are'} {alike} in all {counted(len(found.runs), 'run')}"
             if rows
             else "Nothing recorded"
         )
         signs = " A dash (–): the run has no such setting; none: it is empty." if shown else ""
+        if any(why for row in shown for why in row.unused):
+            signs += " No effect: because of another setting; point at it to see which."
         st.caption(f"{said}{'' if same or not equal else ', and hidden'}.{signs}")
         page_capture.words([f"{title}: {said}."])
     code_differences(found.runs)

@@ -29,7 +29,7 @@ from engine.filter.syntax import LONGEST
 from engine.registry import experiment_title, known_experiment
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow, Status
-from engine.store.sweeps.sweeps import SEED
+from engine.store.sweeps.sweeps import REPEAT, SEED
 
 MOST_RUNS = 200
 LONGEST_NAME, MOST_NAMED = 60, 4
@@ -112,7 +112,7 @@ def only_setting(runs: Sequence[RunRow]) -> list[str]:
     if len({"" if run.sweep_id else run.name for run in runs}) > 1:
         return []
     apart = [name for name in field_names(runs, that_differ=True) if name not in ABOUT or name == EXPERIMENT]
-    return apart if len(apart) == 1 and apart[0] not in (SEED, EXPERIMENT) else []
+    return apart if len(apart) == 1 and apart[0] not in (SEED, REPEAT, EXPERIMENT) else []
 
 
 def swept(reader: Reader, runs: Sequence[RunRow]) -> set[str]:

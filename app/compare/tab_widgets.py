@@ -19,6 +19,7 @@ from app.ui.html import as_text
 from engine.analysis.run_values import field_names, label
 from engine.metrics import metric
 from engine.store.records import RunRow
+from engine.store.sweeps.sweeps import REPEAT, SEED
 
 MOST_WHOLE = 8
 """Rows up to which a table is as high as they are."""
@@ -90,7 +91,7 @@ def grouping(view: CompareView, runs: Sequence[RunRow]) -> tuple[CompareView, tu
     if view.group is None and st.session_state[key] == st.session_state[before]:
         st.session_state[key] = [*usual]  # the runs may be others than before
     st.session_state[before] = [*usual]
-    apart = [name for name in field_names(runs, that_differ=True) if name != "seed"]
+    apart = [name for name in field_names(runs, that_differ=True) if name not in (SEED, REPEAT)]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         known = [*apart, *(name for name in fields if name not in apart)]
         shown = several_of(view, "group", "Group by", known, _field_choice, placeholder="No grouping", width=480)

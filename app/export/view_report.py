@@ -20,7 +20,7 @@ from app.ui.html import as_text
 from engine.analysis import differences as apart
 from engine.analysis.comparability import environment_shown
 from engine.analysis.differences import MISSING, Row
-from engine.analysis.run_values import setting_title
+from engine.analysis.run_values import setting_title, shown_config, without_effect
 from engine.config_values import field_title, value_in_words
 from engine.home import Home
 from engine.store import Reader
@@ -61,7 +61,12 @@ def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
         return
     yield Heading("Runs")
     yield Grid(RUNS, rows_of(seen.runs, seen.about))
-    yield from _compared("Settings", setting_title, {run.id: run.config for run in seen.runs})
+    yield from _compared(
+        "Settings",
+        setting_title,
+        {run.id: shown_config(run) for run in seen.runs},
+        [without_effect(run.experiment, run.config) for run in seen.runs],
+    )
     known = {run_id: environment_shown(held) for run_id, held in environments.items()}
     yield from _compared("Environment", field_title, {run.id: known.get(run.id, {}) for run in seen.runs})
     if lines := list(seen.again(environments) if seen.again else runs_again(seen.runs, environments)):
@@ -75,9 +80,14 @@ def rows_of(runs: Sequence[RunRow], about: Mapping[int, Cells] = MappingProxyTyp
         return runs_table(reader, runs, about)
 
 
-def _compared(what: str, titled: Callable[[str], str], held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part]:
+def _compared(
+    what: str,
+    titled: Callable[[str], str],
+    held: Mapping[int, Mapping[str, Any]],
+    unused: Sequence[Mapping[str, str]] = (),
+) -> Iterator[Part]:
     """Yield the values that differ, one row per run, and the values shared by all."""
-    rows = apart.rows(list(held.values()))
+    rows = [row for row in apart.rows(list(held.values()), unused) if not row.unused or not all(row.unused)]
     if not rows:
         return
     yield Heading(what)

@@ -15,7 +15,21 @@ from app.core.assets import at, macro
 from app.core.caches import OTHERS, Loads, VersionedCache, fresh, share_of_others
 from app.core.formatting import duration, since, size
 from app.home.recent import best_html, news_html, published_html
-from app.ui.html import Slot, bar, block, entry, fact_row, facts, joined, link, number, paragraph, run_link, sweep_link
+from app.ui.html import (
+    Slot,
+    bar,
+    block,
+    entry,
+    fact_row,
+    facts,
+    joined,
+    link,
+    number,
+    paragraph,
+    queue_link,
+    run_link,
+    sweep_link,
+)
 from app.ui.run_state import place_in_words, time_left, waiting
 from app.ui.widgets import runner_trouble, title_of
 from engine.experiment import HEADLINE
@@ -122,7 +136,7 @@ def machine_html(reader: Reader, home: Home) -> Markup:
         ("CPU", _cpu(loads.get(("host", "cpu_percent")), held / here.cores)),
         ("Memory", _memory(loads.get(("host", "memory_mb")), here.memory_gb, "Memory")),
         *_gpus(here, holders, loads),
-        ("Queue", waiting(queued, reader.queue.count_held("")) if queued else "empty"),
+        ("Queue", queue_link(waiting(queued, reader.queue.count_held(""))) if queued else "empty"),
         ("Disk", _disk(home)),
     ]
     return block("pl-load", facts(pairs))

@@ -18,7 +18,7 @@ from app.charts.plotly_figures import look
 from app.core.caches import VersionedCache, is_silent
 from app.core.formatting import moment, now, size
 from app.ui import components, widgets
-from app.ui.html import as_text, bar, run_link, stacked, table, when
+from app.ui.html import as_text, bar, caption, joined, queue_link, run_link, stacked, table, when
 from app.ui.run_state import waiting
 from engine.errors import counted
 from engine.home import Home
@@ -69,7 +69,8 @@ def slots(reader: Reader, here: Machine, samples: Sequence[MachineSample]) -> No
     if not here.gpus:
         st.caption("No GPU found.")
     if total := reader.queue.count(""):
-        st.caption(f"Queue: {waiting(total, reader.queue.count_held(''))}.")
+        queue = queue_link(waiting(total, reader.queue.count_held("")))
+        st.html(caption(joined(["Queue: ", queue, "."], "")))
     _clusters(reader)
 
 

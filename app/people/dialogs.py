@@ -135,7 +135,7 @@ def ask_disable(name: str) -> None:
         ordered = command(end) if st.button("Disable account", type="primary", key="people.out.now") else None
         if ordered is not None:
             person, count = ordered
-            runs = f" {count:,} {'run is' if count == 1 else 'runs are'} cancelled." if cancel_runs else ""
+            runs = f" {count:,} {'run is' if count == 1 else 'runs are'} being cancelled." if cancel_runs else ""
             st.session_state[DONE] = f"{as_text(person.name)} is disabled.{runs}"
             st.rerun()
         if st.button("Keep enabled"):

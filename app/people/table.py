@@ -120,7 +120,8 @@ def _facts(one: Person, known: Known) -> list[str]:
     seen, held = known.seen.get(one.name), known.holdings.get(one.name, Holding(0, 0, 0))
     runs = [
         f"{held.runs:,} {'run' if held.runs == 1 else 'runs'}",
-        f"{held.on} running" if held.on else "",
+        f"{held.on - held.stopping} running" if held.on > held.stopping else "",
+        f"{held.stopping} stopping" if held.stopping else "",
         f"{held.queued} queued" if held.queued else "",
     ]
     bytes_ = known.bytes.get(one.name, 0)

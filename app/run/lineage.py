@@ -7,13 +7,13 @@ import streamlit as st
 
 from app.run.summary_html import result
 from app.ui.html import branch, fact_row, nowrap, quiet, run_link, strong, sweep_link, table, titled, wide
-from engine.analysis.run_values import lower_title
+from engine.analysis.run_values import lower_title, shown_config
 from engine.config_values import value_in_words
 from engine.errors import counted
 from engine.store import Reader
 from engine.store.records import RESUMES, RETRIES, Run, RunRow
 from engine.store.runs.reader import Kin
-from engine.store.sweeps.sweeps import SEED
+from engine.store.sweeps.sweeps import REPEAT
 
 MOST_LINKS, MOST_CHANGES = 6, 2
 """Runs that are linked above the curves, and differences of each that are named."""
@@ -54,7 +54,7 @@ def _origin(run: Run, family: Sequence[Kin], rows: Mapping[int, RunRow], reader:
         if parent is None:
             yield f"{words}, which was deleted"
         else:
-            yield run_link(f"{words}{_in_brackets(changed(parent.config, run.config))}", parent.id)
+            yield run_link(f"{words}{_in_brackets(changed(shown_config(parent), shown_config(run)))}", parent.id)
 
 
 def _descent(run: Run, family: Sequence[Kin], rows: Mapping[int, RunRow]) -> Iterator[str]:
@@ -65,7 +65,7 @@ def _descent(run: Run, family: Sequence[Kin], rows: Mapping[int, RunRow]) -> Ite
         if len(node) > 1 and row.sweep_id:
             yield sweep_link(f"{came} sweep {row.sweep_id} ({counted(len(node), 'run')})", row.sweep_id)
         else:
-            yield run_link(f"{came} run {row.id}{_in_brackets(changed(run.config, row.config))}", row.id)
+            yield run_link(f"{came} run {row.id}{_in_brackets(changed(shown_config(run), shown_config(row)))}", row.id)
     if len(found) > MOST_LINKS:
         yield f"and {len(found) - MOST_LINKS:,} more"
 
@@ -77,7 +77,7 @@ def _in_brackets(words: str) -> str:
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Return in which settings a run differs from its origin; empty if in none."""
     apart = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    apart = [name for name in apart if name != SEED or SEED in before]  # else it numbers repeats of a command
+    apart = [name for name in apart if name != REPEAT or REPEAT in before]
     words = [
         f"{lower_title(name)} {value_in_words(before.get(name))} → {value_in_words(after.get(name))}" for name in apart
     ]
@@ -118,7 +118,7 @@ def tree(shown: int, family: Sequence[Kin], rows: Mapping[int, RunRow]) -> str:
         words = strong(f"run {row.id}, this one") if row.id == shown else run_link(f"run {row.id}", row.id)
         before = rows.get(kin.parent or 0)
         came = [CAME[kin.how].removesuffix(" as")] if kin.how else []
-        came += [changed(before.config, row.config) or "the same settings"] if before else []
+        came += [changed(shown_config(before), shown_config(row)) or "the same settings"] if before else []
         note = " ".join(by_id[row.id].note.split())
         short = note if len(note) <= MOST_OF_NOTE else f"{note[:MOST_OF_NOTE]}…"
         lines.append(

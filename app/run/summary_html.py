@@ -36,7 +36,7 @@ from engine.analysis.comparability import named
 from engine.analysis.result import Ranked, ranked
 from engine.analysis.scaling.scaling_data import SERVE, SHARES, PhaseBar, kind_of
 from engine.experiment import HEADLINE
-from engine.metrics import LOSS, STATISTICS, Of, metric
+from engine.metrics import EVALUATION, LAST_EPISODES, LOSS, STATISTICS, Of, metric
 from engine.queue.cluster_wait import in_words, job_state
 from engine.registry import known_experiment
 from engine.seeding import SEEDING
@@ -276,12 +276,17 @@ def _tile(name: str, entry: RunRow, result: Ranked | None) -> Markup:
     beside += (
         [f"best {number(best, unit=known.unit)}"] if best is not None and name.startswith(("test/", "charts/")) else []
     )
+    if known.name == EVALUATION and is_result:
+        beside[0] += " test, of greedy actions"
+    if name == LAST_EPISODES and result and result.result.metric == EVALUATION:
+        beside.append("of training, whose actions are drawn at random")
     if name == LOSS and "environment" in entry.config:
         beside.append("of the policy: its size does not tell how well it plays")
     if target := _target(name, entry, value):
         beside.append(target)
     label = f"Result: {known.label.lower()}" if is_result else known.label
-    help_text = f"{known.help} Runs of this experiment are ranked by it." if is_result else known.help
+    by_it = is_result and (name == entry.ranked_by or known_experiment(entry.experiment))
+    help_text = f"{known.help} Runs of this experiment are ranked by it." if by_it else known.help
     value, unit = (None, known.unit) if value is None else scaled(value, known.unit)
     shown = number(value, unit=unit) + (" " + small(unit) if unit else "")
     return tile(term(label), shown, "; ".join(beside), help_text)

@@ -12,7 +12,7 @@ from engine.errors import counted
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.sync_sgd.config import STEPS_TOGETHER
 from engine.metrics import Metric
-from engine.pipelining import ideal_bubble
+from engine.pipelining import ideal_bubble, speed_up_bound
 from engine.registry import known_experiment
 from engine.store.records import RankRow, Run, RunRow, Summary
 
@@ -94,8 +94,8 @@ def _parameter_server(run: _Recorded) -> str:
         late = "late gradients made the mean staleness"
         old = "" if stale is None else f", and {late} {counted(number(stale, 2), 'update')}"
         return (
-            f"Why a batch of {batch}: an update needs {batch} of {trainers} gradients, so the slowest trainers hold "
-            f"no other up; {cost}{old}."
+            f"Why a batch of {batch}: an update needs {batch} of {trainers} gradients, so it does not wait for "
+            f"the slowest; {cost}{old}."
         )
     return (
         f"Why a batch of {batch}: one update from the gradients of all trainers, computed from the same weights, so "
@@ -106,10 +106,12 @@ def _parameter_server(run: _Recorded) -> str:
 def _async_sgd(run: _Recorded) -> str:
     others, stale = run.count("trainers") - 1, run.mean("perf/staleness")
     here = f"here it is {number(stale, 4)}" if stale is not None else "here it is not recorded"
+    waited = run.share("trainer", "wait", "communicate")
+    cost = f" (they waited or communicated for {waited} of their time)" if waited else ""
     return (
-        "Why stale: the server applies each gradient as it arrives, so no trainer waits, and others update in "
-        f"between. Of {others + 1} equally fast trainers the mean staleness is at most {others} (in updates), "
-        f"less where one ends before another; {here}."
+        f"Why stale: the server applies each gradient as it arrives, so no trainer waits for another one{cost}, and "
+        f"others update in between. Of {others + 1} equally fast trainers the mean staleness is at most {others} (in "
+        f"updates), less where one ends before another; {here}."
     )
 
 
@@ -186,7 +188,7 @@ def _dppo(run: _Recorded) -> str:
         case "reader_writer":
             reason = "Why readers and a writer: collectors play at the same time, and an update waits until none reads"
         case _:
-            reason = "Why no lock: no rank waits for another, and a rollout may mix policies"
+            reason = "Why no lock: collectors play while an update changes the weights, and a rollout may mix policies"
     return f"{reason}: {here}{cost}.{_solved(run)}"
 
 
@@ -212,6 +214,12 @@ def _pipeline(run: _Recorded) -> str:
     here = (
         f"here it is {number(measured, 3)} %, the mean of all batches" if measured is not None else "not recorded here"
     )
+    bound, least, most = _of_these_stages(run, config)
+    if bound > 100 * ideal_bubble(schedule, layout) + LEAST_POINTS:
+        here += (
+            f", since these stages are not equal: they computed for {least} to {most}, which makes it at least "
+            f"{number(bound, 3)} % without transfers and delays"
+        )
     formula, given = {
         "interleaved": (f"(p - 1) / (v m + p - 1) with v = {layout.chunks} chunks per stage", "equal stages"),
         "zb_h1": ("(p - 1) / (3 m + p - 1)", "equal stages and forwards as long as each half of a backward"),
@@ -221,6 +229,26 @@ def _pipeline(run: _Recorded) -> str:
         "stages, later stages wait for the first micro-batch, and at the end earlier ones for the last gradients; with "
         f"{given} this bubble is {formula} = {100 * ideal_bubble(schedule, layout):.3g} % of the time; {here}."
     )
+
+
+LEAST_POINTS = 1.0
+"""A bubble of measured stages that exceeds that of equal ones by less is no news."""
+
+
+def _of_these_stages(run: _Recorded, config: PipelineConfig) -> tuple[float, str, str]:
+    """Return the least bubble, in percent, of stages with the measured times, and the shortest and the longest of
+    these; 0 unless all were recorded.
+    """
+    spent = [
+        seconds
+        for row in run.ranks
+        if kind_of(row.role) == "stage" and (seconds := run.phases.get(row.rank, {}).get("compute", 0.0))
+    ]
+    if len(spent) != config.stages or config.stages < 2:
+        return 0.0, "", ""
+    kinds = 3 if config.schedule == "zb_h1" else 2  # of work, whose shares are alike at all stages
+    bound = speed_up_bound(config.schedule, [[each / kinds] * kinds for each in spent], config.layout)
+    return 100 * (1 - bound / config.stages), duration(min(spent)), duration(max(spent))
 
 
 def _reference(run: _Recorded) -> str:
@@ -326,7 +354,9 @@ def _waiting(run: Run, phases: Mapping[int, Mapping[str, float]], ranks: Sequenc
     words = {**_WORDS, **_WORDS_OF.get(run.experiment, {})}
     shares = {word: sum(spent.get(phase, 0.0) for spent in measured) / total for phase, word in words.items()}
     said = [f"{word} {share:.0%}".replace("%", " %") for word, share in shares.items() if share >= LITTLE]
-    return f"{who} {' and '.join(said)} of the time" if said else f"{who} never waited"
+    if not any(shares.values()):
+        return f"{who} never waited"
+    return f"{who} {' and '.join(said) or f'waited less than {100 * LITTLE:g} %'} of the time"
 
 
 _WORDS = {"wait": "waited", "communicate": "communicated", "lock": "were blocked by locks"}

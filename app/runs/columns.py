@@ -3,6 +3,7 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -190,6 +191,9 @@ def usual(recorded: Mapping[str, Mapping[str, int]], settings: Mapping[str, int]
         elif name == "train/loss" or metric(name).is_rate:
             found.append(metric_written(name, "last"))
     others = [_telling_first(own) for experiment, own in recorded.items() if not known_experiment(experiment)]
+    if len(others) > 1:  # of each its result, and what several of them have
+        counts = Counter(name for own in others for name in own)
+        others = [[name for place, name in enumerate(own) if not place or counts[name] > 1] for own in others]
     results = [metric_written(name, "last") for several in zip_longest(*others) for name in several if name]
     results = [written for written in dict.fromkeys(results) if written not in found]
     found += results[: max(LEAST_FOREIGN, 1 + MOST_RESULTS - len(found))]

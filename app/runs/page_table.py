@@ -25,7 +25,7 @@ from app.ui import current_user, widgets
 from app.ui.html import nowrap, run_link, table, wide
 from app.ui.run_state import waiting
 from app.ui.widgets import title_of
-from engine.analysis.result import Ranked, ranked_or_telling
+from engine.analysis.result import Ranked, ranked
 from engine.errors import EngineError
 from engine.home import Home
 from engine.queue.forecast import Wait
@@ -152,7 +152,8 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
             report=report_of(view, lambda: _whole(view), on_page),
         )
         import_button()
-        st.caption("Keys: j and k move, x selects, Enter opens, o unfolds, c compares, Esc clears the selection.")
+        with st.container(key="runs-keys", width="content"):
+            st.caption("Keys: j and k move, x selects, Enter opens, o unfolds, c compares, Esc clears the selection.")
 
 
 def _matching(view: RunsView, ids: Sequence[int]) -> Sequence[RunRow]:
@@ -198,7 +199,7 @@ def _values(reader: Reader, view: RunsView, shown: Sequence[TableRow], tops: Map
 
 def _facts(reader: Reader, shown: Sequence[TableRow], waits: Mapping[int, Wait]) -> grid.RowFacts:
     runs = [row.run for row in shown if row.run and not row.fold]
-    results: dict[int, Ranked] = {run.id: found for run in runs if (found := ranked_or_telling(run))}
+    results: dict[int, Ranked] = {run.id: found for run in runs if (found := ranked(run))}
     by_metric: dict[str, list[int]] = {}
     for run in runs:
         if known := known_experiment(run.experiment):

@@ -9,7 +9,7 @@ from app.core.formatting import moment
 from app.runs.columns import Column
 from app.ui.widgets import title_of
 from engine.analysis.result import NotLearned, Ranked, better_values, not_learned, ranked
-from engine.analysis.run_values import field_in_words, lower_title, most_telling_first
+from engine.analysis.run_values import field_in_words, lower_title, most_telling_first, without_effect
 from engine.duel.spec import from_json
 from engine.errors import counted
 from engine.metrics import Result, metric
@@ -161,7 +161,7 @@ def _bests(reader: Reader, folds: Mapping[str, tuple[RunFold, set[str]]]) -> dic
 
 def _best_of_script(runs: Sequence[RunRow]) -> tuple[int, Ranked] | None:
     """Return the best finished run of a script by the metric that a person chose to rank its runs; None without one."""
-    ends = [(run, result) for run in runs if run.status == "finished" and (result := ranked(run))]
+    ends = [(run, result) for run in runs if run.status == "finished" and run.ranked_by and (result := ranked(run))]
     metrics = {result.result.metric for _, result in ends}
     if len(metrics) != 1 or (better := better_values(metrics.pop(), runs)) is None:
         return None
@@ -226,7 +226,10 @@ def differing(rows: Sequence[TableRow]) -> list[str]:
     """
     seen: dict[tuple[str, str], dict[str, set[str]]] = {}
     for row in rows:
+        unused = without_effect(row.experiment, row.config)
         for name, value in row.config.items():
+            if name in unused:
+                continue
             seen.setdefault((row.parent, row.experiment), {}).setdefault(name, set()).add(repr(value))
     vary = {
         one: most_telling_first(name for name, values in fields.items() if len(values) > 1 and name != "seed")
@@ -237,7 +240,7 @@ def differing(rows: Sequence[TableRow]) -> list[str]:
             [
                 field_in_words(name, row.config[name])
                 for name in vary.get((row.parent, row.experiment), ())
-                if name in row.config
+                if name in row.config and name not in without_effect(row.experiment, row.config)
             ]
         )
         for row in rows

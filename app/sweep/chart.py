@@ -74,12 +74,16 @@ def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     corner = "" if len(down) > 1 or len(across) > 1 else "run"
     rows = [
         [
-            nowrap(fields_in_words(row)),
+            nowrap(_in_words(sweep, row)),
             *(_cell(cells.get(cell_of(sweep, row | column), []), is_timed) for column in across),
         ]
         for row in down
     ]
-    return table([corner, *map(fields_in_words, across)], rows, caption=CAPTION, even=True)
+    return table([corner, *(_in_words(sweep, column) for column in across)], rows, caption=CAPTION, even=True)
+
+
+def _in_words(sweep: Sweep, values: Mapping[str, Any]) -> str:
+    return fields_in_words({sweep.shown(name): value for name, value in values.items()})
 
 
 def _drawn_matrix(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]], is_timed: bool) -> str:
@@ -92,7 +96,10 @@ def _drawn_matrix(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]], i
         for chosen in dict.fromkeys(key[:-1] for key in cells)
     ]
     return table(
-        [*map(label, sweep.fields), *(f"seed {seed}" for seed in sweep.seeds)], rows, caption=CAPTION, even=True
+        [*map(label, sweep.fields), *(_in_words(sweep, {SEED: seed}) for seed in sweep.seeds)],
+        rows,
+        caption=CAPTION,
+        even=True,
     )
 
 
@@ -161,7 +168,7 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
             st.caption("Turn on Include disturbed runs.")
         return
     by_rank = name in _rank_metrics(sweep)
-    titles = {field: label(field) for field in sweep.across} | {RANK: "Rank"}
+    titles = {field: label(sweep.shown(field)) for field in sweep.across} | {RANK: "Rank"}
     headings = [titles.get(column, column) for column in drawn.rows.columns]
     st.html(_table(drawn.rows, headings, name, len(sweep.across) + by_rank, metric_among(name, runs).unit))
     page_capture.table(metric(name).label, drawn.rows, heading=lambda column: titles.get(column, column))
@@ -217,7 +224,7 @@ def _drawn(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader, *, w
     if not groups:
         sentences.append("Crosses are single runs. All were disturbed, so there is no table.")
     rows = _rows(sweep, every, groups, name, lines, by_rank) if groups else None
-    title = f"{metric(name).label} by {lower_title(sweep.across[0])}"
+    title = f"{metric(name).label} by {lower_title(sweep.shown(sweep.across[0]))}"
     repeats = groups and not sweep.fields and not by_rank
     unit, by_median = metric_among(name, every).unit, is_by_median(sweep, name)
     finding = _of_repeats(groups, unit, by_median=by_median) if repeats else ""
@@ -229,9 +236,11 @@ def _captions(
 ) -> list[str]:
     said = []
     if sweep.draw and len(sweep.fields) > 1:
-        said.append("Each marker is one combination: the mean over its seeds. The table lists its other values.")
+        said.append(
+            f"Each marker is one combination: the mean over its {sweep.shown(SEED)}s. The table lists its other values."
+        )
     elif any(len(group.values) > 1 for group in groups):
-        said.append(what_is_drawn(groups, by_median=is_by_median(sweep, name)))
+        said.append(what_is_drawn(groups, sweep.shown(SEED), by_median=is_by_median(sweep, name)))
     if basis:
         said.append(f"{metric(name).heading}: {basis.rstrip('.')}.")
     return said + of_lines + ([lacking] if lacking else [])
@@ -248,14 +257,14 @@ def _of_repeats(groups: Sequence[Group], unit: str, *, by_median: bool) -> str:
     return f"{'Median' if by_median else 'Mean'} over {counted(len(every.values), 'run')}: {said[0]}{spread}."
 
 
-def what_is_drawn(groups: Sequence[Group], *, by_median: bool) -> str:
+def what_is_drawn(groups: Sequence[Group], over: str = SEED, *, by_median: bool) -> str:
     """Return what lines, markers, bars and band of repeated runs are, as far as the chart has them."""
-    centre = "medians" if by_median else "means over seeds"
+    centre = "medians" if by_median else f"means over {over}s"
     intervals = by_median and any(group.median_interval for group in groups)
     lines = [[group for group in groups if group.key[1:] == key] for key in {group.key[1:] for group in groups}]
     connected = any(len(line) > 1 for line in lines)
     has_band = any(len(line) > 1 and any(len(group.values) > 1 for group in line) for line in lines)
-    unequal = "" if by_median else _unequal_counts(groups)
+    unequal = "" if by_median else _unequal_counts(groups, over)
     return (
         f"{'Lines connect' if connected else 'Filled markers are'} {centre}"
         f"{' with their 95 % intervals' if intervals else ''}; small markers are single runs"
@@ -263,12 +272,12 @@ def what_is_drawn(groups: Sequence[Group], *, by_median: bool) -> str:
     )
 
 
-def _unequal_counts(groups: Sequence[Group]) -> str:
+def _unequal_counts(groups: Sequence[Group], over: str) -> str:
     """Return that means are over different numbers of runs, as a further sentence; empty if they are not."""
     counts = sorted({len(group.values) for group in groups})
     if len(counts) < 2:
         return ""
-    return f" Means are over {counts[0]} to {counted(counts[-1], 'run')}, so they also differ by their seeds."
+    return f" Means are over {counts[0]} to {counted(counts[-1], 'run')}, so they also differ by their {over}s."
 
 
 def _table(found: Table, headings: Sequence[str], name: str, keys: int, unit: str) -> str:
@@ -352,4 +361,4 @@ def _rank_metrics(sweep: Sweep) -> tuple[str, ...]:
 def _axis_title(sweep: Sweep) -> str:
     known, field = experiment_of(sweep), sweep.across[0]
     fields = known.config.model_fields if known else {}
-    return label_of(field, fields[field]) if field in fields else field
+    return label_of(field, fields[field]) if field in fields else sweep.shown(field)

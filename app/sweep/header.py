@@ -30,6 +30,7 @@ from engine.home import Home
 from engine.registry import definition
 from engine.store import Store, Sweep
 from engine.store.records import BAD_ENDS, ENDED, RunRow, Status, reached_budget
+from engine.store.sweeps.sweeps import SEED
 from engine.sweep.extend import combinations, extend_sweep, missing, plan_more
 from engine.sweep.plan import cautions
 
@@ -64,7 +65,7 @@ def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
         f"Measure again ({count})", key=f"remeasure-sweep-{sweep.id}", **control("retry sweep", words)
     ):
         _order_repeats(sweep)
-    words = "Add values, seeds or draws to this sweep as new cells."
+    words = f"Add values, {sweep.shown(SEED)}s or draws to this sweep as new cells."
     is_known = sweep.command is not None or experiment_of(sweep) is not None
     if is_known and st.button("Extend", key=f"extend-sweep-{sweep.id}", **control("extend sweep", words)):
         dialogs.open_soon(ask_extend, sweep, runs)
@@ -142,7 +143,7 @@ def ask_extend(sweep: Sweep, runs: Sequence[RunRow]) -> None:
         )
         for field in (() if sweep.draw else sweep.fields)
     }
-    seeds = int(st.number_input("Additional seeds", 0, step=1, key="extend-seeds"))
+    seeds = int(st.number_input(f"Additional {sweep.shown(SEED)}s", 0, step=1, key="extend-seeds"))
     count, more = 0, {}
     try:
         more = {field: read_values(known.config, field, text) for field, text in texts.items() if text.strip()}
@@ -233,7 +234,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             *([("Runs on", place_in_words(runs[0]))] if runs and runs[0].target else []),
             ("Launched", when(sweep.created_at)),
             *((f"Values of {lower_title(field)}", _values_of(sweep, field)) for field in sweep.fields),
-            ("Seeds", _values(sweep.seeds)),
+            (f"{sweep.shown(SEED).capitalize()}s", _values(sweep.seeds)),
             ("Runs ended", f"{sweep.ended} of {sweep.total}"),
             *([("Reproduces", figure_link(sweep.figure))] if sweep.figure else []),
             *([("Recorded", "in another lab; see each run for its source")] if sweep.is_imported else []),
@@ -278,7 +279,7 @@ def _unknown_medians(sweep: Sweep, runs: Sequence[RunRow]) -> str:
             "Close them, then press Measure again.",
         )
         if disturbed
-        else ("the times vary too much", "Extend the sweep by more seeds, or launch one with longer runs.")
+        else ("the times vary too much", "Extend the sweep by more repeats, or launch one with longer runs.")
     )
     return f"The median time of {unknown} of {counted(len(found), 'combination')} isn't known: {why}. {cure}"
 
@@ -325,7 +326,7 @@ def to_scaling(sweeps: Sequence[Sweep]) -> str:
             [
                 link(f"{sweep.id}: {sweep_name(sweep)}", f"{at('/sweep')}?sweep={sweep.id}{view}"),
                 known.title if known else sweep.experiment,
-                "; ".join(f"{lower_title(field)}: {_values_of(sweep, field)}" for field in sweep.across),
+                "; ".join(f"{lower_title(sweep.shown(field))}: {_values_of(sweep, field)}" for field in sweep.across),
                 f"{sweep.ended} of {sweep.total}",
             ]
         )
@@ -367,7 +368,7 @@ def sweep_facts(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
             )
             for field in sweep.fields
         ),
-        ("Seeds", ", ".join(map(str, sweep.seeds))),
+        (f"{sweep.shown(SEED).capitalize()}s", ", ".join(map(str, sweep.seeds))),
         ("Runs", ", ".join(words for _, words in status_counts(sweep.statuses, sum(map(reached_budget, runs))))),
         ("Reproduces", sweep.figure),
         ("Recorded", "in another lab" if sweep.is_imported else ""),

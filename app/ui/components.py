@@ -78,7 +78,8 @@ _timeline = st.components.v2.component(
 )
 _lines = st.components.v2.component(
     "parallab_lines",
-    html='<div class="pl-lines" role="region" aria-label="Lines of the charts" tabindex="0"></div>',
+    html='<div class="pl-more"><div class="pl-lines" role="region" aria-label="Lines of the charts" tabindex="0">'
+    "</div></div>",
     css=static_text("chart/lines.css"),
     js=static_text("plot/plotly.js", "chart/swatch.js", "page/cleanup.js", "chart/lines.js"),
     isolate_styles=False,

@@ -82,6 +82,11 @@ def sweep_link(words: str, sweep_id: int) -> Markup:
     return link(words, f"{at('/sweep')}?sweep={sweep_id}")
 
 
+def queue_link(words: str) -> Markup:
+    """Return a link to the queued runs."""
+    return link(words, f"{at('/runs')}?filter=status+%3D%3D+%22queued%22")
+
+
 def duel_link(words: str, duel_id: int) -> Markup:
     """Return a link to a duel as HTML."""
     return link(words, f"{at('/duel')}?duel={duel_id}")

@@ -77,7 +77,7 @@ def sweep_name(sweep: Sweep) -> str:
 
 def sweep_kind(sweep: Sweep) -> str:
     """Return the sweep's experiment and what it is drawn across."""
-    return f"{experiment_title(sweep.experiment)} over {' and '.join(map(lower_title, sweep.across))}"
+    return f"{experiment_title(sweep.experiment)} over {' and '.join(map(lower_title, map(sweep.shown, sweep.across)))}"
 
 
 def title_of(run: Run | RunRow | QueuedRun) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.analysis.run_values import TASK, lower_title
+from engine.analysis.run_values import TASK, lower_title, shown_config, without_effect
 from engine.analysis.total_work import MOST_NAMED, declared
 from engine.config import empty_means, unit_of, without_interval
 from engine.config_values import value_in_words
@@ -26,13 +26,27 @@ class Row:
     name: str
     values: tuple[Any, ...]
     differs: bool
+    """Whether it differs among the runs in which it has an effect."""
+    unused: tuple[str, ...] = ()
+    """For each run the setting because of which it has no effect, empty if it has one; empty for all."""
 
 
-def rows(found: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Return every field of the mappings, in order of first appearance; nested ones as `outer.inner`."""
+def rows(found: Sequence[Mapping[str, Any]], unused: Sequence[Mapping[str, str]] = ()) -> list[Row]:
+    """Return every field of the mappings, in order of first appearance; nested ones as `outer.inner`. `unused` has for
+    each mapping the fields without effect (`without_effect`).
+    """
     flat = [flattened(each) for each in found]
     names = dict.fromkeys(name for each in flat for name in each)
-    return [_row(name, tuple(each.get(name, MISSING) for each in flat)) for name in names]
+    return [
+        _row(name, tuple(each.get(name, MISSING) for each in flat), tuple(each.get(name, "") for each in unused))
+        for name in names
+    ]
+
+
+def rows_of_settings(runs: Sequence[RunRow]) -> list[Row]:
+    """Return every setting of runs, and their seeding rule."""
+    configs = [{"seeding": run.seeding, **shown_config(run)} for run in runs]
+    return rows(configs, [without_effect(run.experiment, run.config) for run in runs])
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,8 +60,11 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _row(name: str, values: tuple[Any, ...]) -> Row:
-    return Row(name, values, len({_comparable(value) for value in values}) > 1)
+def _row(name: str, values: tuple[Any, ...], unused: tuple[str, ...]) -> Row:
+    if not any(unused):
+        return Row(name, values, len({_comparable(value) for value in values}) > 1)
+    used = (value for value, why in zip(values, unused, strict=True) if not why)
+    return Row(name, values, len({_comparable(value) for value in used}) > 1, unused)
 
 
 def _comparable(value: Any) -> str:
@@ -67,18 +84,20 @@ def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str])
     if len(groups) < 2:
         return ""
     apart = {SEED, "timeout_s", *TASK, *varied}.union(*map(_told_elsewhere, runs))
+    unused = {run.id: without_effect(run.experiment, run.config) for run in runs}
     found = []
     for name in runs[0].config:
         if name in apart or not all(name in run.config for run in runs):
             continue
-        if len({repr(run.config[name]) for run in runs}) == 1 and len({run.experiment for run in runs}) == 1:
+        used = [run for run in runs if name not in unused[run.id]]
+        if len({repr(run.config[name]) for run in used}) <= 1 and len({run.experiment for run in runs}) == 1:
             continue
         held: dict[str, dict[str, None]] = {}
         for group, own in groups.items():
-            for run in own:
+            for run in (run for run in own if name not in unused[run.id]):
                 held.setdefault(_in_words(run, name), {})[group] = None
         if len(held) > 1:
-            found.append(f"{lower_title(name)} {_values(held, [run.config[name] for run in runs])}")
+            found.append(f"{lower_title(name)} {_values(held, [run.config[name] for run in used])}")
     if not found:
         return ""
     presets = {run.preset for run in runs}

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from engine.analysis.comparability import block_of
-from engine.analysis.run_values import metric_among, number, other_task, split, telling
+from engine.analysis.run_values import metric_among, number, other_task, seed_word, split, telling
 from engine.data.catalogue import DATA_SETS
 from engine.data.stdlib import BYTES
 from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, WINDOW, Metric, Result, depends_on_time, metric
@@ -59,27 +59,19 @@ class Ranked:
 
 
 def ranked(run: RunRow) -> Ranked | None:
-    """Return a run's result, of a command the last value of the metric that ranks its runs; None if it has none, or its
-    experiment is unknown.
+    """Return a run's result; of a command or another program the last value of the metric that a person chose to rank
+    its runs, else of its most telling one. None if it has none.
     """
     known = known_experiment(run.experiment)
     if known is None:
-        chosen = run.last.get(run.ranked_by)
-        return None if chosen is None else Ranked.of(run.ranked_by, chosen, run)
+        name = run.ranked_by if run.ranked_by in run.last else next(iter(telling(run.last, run.single)), None)
+        return None if name is None else Ranked.of(name, run.last[name], run)
     result: Result | None = known.result
     while result is not None:
         if (value := (run.mean if result.of == "mean" else run.last).get(result.metric)) is not None:
             return Ranked(result, value, run)
         result = result.older
     return None
-
-
-def ranked_or_telling(run: RunRow) -> Ranked | None:
-    """Return a run's result; of a run of another program the last value of its most telling metric."""
-    if known_experiment(run.experiment) is not None or run.ranked_by in run.last:
-        return ranked(run)
-    name = next(iter(telling(run.last, run.single)), None)
-    return None if name is None else Ranked.of(name, run.last[name], run)
 
 
 def ranking_metric(runs: Iterable[RunRow]) -> str:
@@ -101,7 +93,7 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
     program without a judgement. The result of a group is the mean over its complete runs.
     """
     done = {name: own for name, runs in groups.items() if (own := [run for run in runs if is_complete(run)])}
-    found = {name: [(run, result) for run in runs if (result := ranked_or_telling(run))] for name, runs in done.items()}
+    found = {name: [(run, result) for run in runs if (result := ranked(run))] for name, runs in done.items()}
     every = [each for own in found.values() for each in own]
     tasks = {(result.result.of, *(str(run.config.get(name)) for name in result.result.task)) for run, result in every}
     metrics = {result.result.metric for _, result in every}
@@ -113,7 +105,8 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
         return ""
     values = {name: [(block_of(run), each.value) for run, each in own] for name, own in found.items()}
     better = better_values(known.name, (run for run, _ in every))
-    return _ordered(values, known, every[0][1].result.of, better) + _not_counted(groups)
+    ends = [run for run, _ in every]
+    return _ordered(values, known, every[0][1].result.of, better, ends) + _not_counted(groups)
 
 
 def best_so_far(groups: Mapping[str, Sequence[RunRow]]) -> str:
@@ -198,11 +191,16 @@ def compared(groups: Mapping[str, Sequence[RunRow]], name: str, *, with_disturbe
     if apart and not known.name.startswith("perf/"):
         return f"{known.label} does not compare: the runs differ in {apart}."
     better = better_values(known.name, (run for group in values for run in groups[group]))
-    return _ordered(values, known, "" if known.is_single else found[1], better)
+    runs = [run for group in values for run in groups[group]]
+    return _ordered(values, known, "" if known.is_single else found[1], better, runs)
 
 
 def _ordered(
-    values: Mapping[str, Sequence[tuple[Block, float]]], known: Metric, of: str, better: Literal["max", "min"] | None
+    values: Mapping[str, Sequence[tuple[Block, float]]],
+    known: Metric,
+    of: str,
+    better: Literal["max", "min"] | None,
+    runs: Sequence[RunRow],
 ) -> str:
     """Return the groups with the best and the worst mean of a metric (the highest and the lowest if neither direction
     is `better`), and whether they differ clearly, as sentences.
@@ -219,20 +217,38 @@ def _ordered(
         return f"The {label} is the same for all: {near}{average}."
     if len(means) == 1:
         return f"{upper_first(label)}{average}: {near} ({best})."
-    pairs, second = comb(len(means), 2), order[1]
+    pairs, second, over = comb(len(means), 2), order[1], seed_word(runs)
+    images = few_images(known.name, runs, means[best] - means[second])
+    few = f" The difference{' of the first two' if len(means) > 2 else ''} is {images}." if images else ""
     if len(means) == 2:
-        unclear = _unclear(values[best], values[worst], pairs)
-        return f"{upper_first(label)}{average}: {near} ({best}), {far} ({worst}).{unclear}"
+        unclear = _unclear(values[best], values[worst], pairs, over)
+        return f"{upper_first(label)}{average}: {near} ({best}), {far} ({worst}).{few}{unclear}"
     equal = [name for name in order if metric_in_words(known, means[name]) == near]
     if len(equal) > 1:
         return f"{first} {label}{average}: {', '.join(equal[:-1])} and {equal[-1]}, {near}; {last}: {worst}, {far}."
     next_to = metric_in_words(known, means[second])
-    unclear = _unclear(values[best], values[second], pairs, "the first two")
-    return f"{first} {label}{average}: {best}, {near}; then {second}, {next_to}; {last}: {worst}, {far}.{unclear}"
+    unclear = _unclear(values[best], values[second], pairs, over, "the first two")
+    return f"{first} {label}{average}: {best}, {near}; then {second}, {next_to}; {last}: {worst}, {far}.{few}{unclear}"
+
+
+FEW_IMAGES = 3
+"""A difference in accuracy of at most so many test images is named as such."""
+
+
+def few_images(name: str, runs: Iterable[RunRow], difference: float) -> str:
+    """Return how many test images a difference in accuracy is, in percentage points, such as `1 of 360 test images`;
+    empty for none, for more than a few, and where that is no count of images.
+    """
+    names = {str(run.config.get("dataset")) for run in runs}
+    data = DATA_SETS.get(names.pop()) if len(names) == 1 and name == "test/accuracy" else None
+    count = abs(difference) / 100 * data.test if data and data.kind == "images" else 0.0
+    if data is None or not 0 < count < FEW_IMAGES + 0.5:
+        return ""
+    return f"{'less than 1' if count < 0.95 else f'{count:.2g}'} of {data.test:,} test images"
 
 
 def _unclear(
-    ours: Sequence[tuple[Block, float]], theirs: Sequence[tuple[Block, float]], pairs: int, of: str = ""
+    ours: Sequence[tuple[Block, float]], theirs: Sequence[tuple[Block, float]], pairs: int, over: str, of: str = ""
 ) -> str:
     """Return that two groups do not differ clearly, or have too few runs to say so, as a sentence after another; empty
     if they do. Runs are compared seed by seed where enough seeds are common, with Bonferroni's correction for the
@@ -248,17 +264,17 @@ def _unclear(
             for seed in common
         ]
         found = mean_interval(by_seed, 1 - (1 - LEVEL) / pairs)
-        return "" if found.side(0.0) else f" Seed by seed, the difference{between} is not clear."
+        return "" if found.side(0.0) else f" {over.capitalize()} by {over}, the difference{between} is not clear."
     (low, high), (least, most) = (
         (min(own), max(own)) for own in ([value for _, value in each] for each in (ours, theirs))
     )
     if len(ours) == len(theirs) == 1:
-        return " One run each: other seeds may change the order."
+        return f" One run each: other {over}s may change the order."
     overlaps = low <= most and least <= high
     if overlaps:
         return f" The runs of {of} overlap." if of else " Their runs overlap."
     few = min(len(ours), len(theirs)) < FEWEST["mean"]
-    return f" Whether the difference{between} is clear needs {FEWEST['mean']} seeds of each." if few else ""
+    return f" Whether the difference{between} is clear needs {FEWEST['mean']} {over}s of each." if few else ""
 
 
 def metric_in_words(known: Metric, value: float) -> str:

@@ -11,14 +11,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
+from pydantic.fields import FieldInfo
+
+from engine.config import has_conditions, unused_because
 from engine.config_values import field_title, value_in_words
 from engine.filter.tree import metric_quoted, metric_written
 from engine.launch_options import HERE
 from engine.metrics import METRICS, Metric, MetricSetting, as_set, depends_on_time, metric
 from engine.registry import experiment_title, is_setting, known_experiment
 from engine.store import Sweep
-from engine.store.records import RunRow
-from engine.store.sweeps.sweeps import SEED
+from engine.store.records import Run, RunRow
+from engine.store.sweeps.sweeps import REPEAT, SEED
 
 Way = Literal["last", "best", "mean", "min", "max"]
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -28,7 +31,7 @@ EXPERIMENT = "experiment"
 ABOUT = (EXPERIMENT, "preset", "owner", TARGET, SEEDING)
 """Fields of a run besides its config."""
 TITLES = {TARGET: "Runs on"}
-_LEAST = ("seed", SEEDING, TARGET, "preset", "owner", "threads_per_rank", "device", "start_method")
+_LEAST = (SEED, REPEAT, SEEDING, TARGET, "preset", "owner", "threads_per_rank", "device", "start_method")
 TASK = ("model", "dataset", "environment")
 """Settings that define what is trained; an experiment has some of them."""
 ONLY_MODEL = "mnist_net"
@@ -79,6 +82,7 @@ def field(run: RunRow, name: str) -> Value:
         return f"{SEEDING} {run.seeding}"
     if name == TARGET and name not in run.config:
         return run.target or HERE
+    name = SEED if name == REPEAT and run.repeats and name not in run.config else name
     found = run.config.get(name, getattr(run, name) if name in ABOUT else None)
     return found if isinstance(found, int | float | str | None) else str(found)
 
@@ -162,12 +166,45 @@ def field_names(runs: Sequence[RunRow], *, that_differ: bool = False) -> list[st
     """Return the fields of the runs, the experiment first and the others of ABOUT last; optionally only those with
     different values.
     """
-    names = list(dict.fromkeys([ABOUT[0], *(name for run in runs for name in run.config), *ABOUT]))
+    configs = [shown_config(run) for run in runs]
+    names = list(dict.fromkeys([ABOUT[0], *(name for own in configs for name in own), *ABOUT]))
     if not that_differ:
         return names
-    configs = [run.config for run in runs]
-    texts = {name: {str(own.get(name)) for own in configs} for name in names if name not in ABOUT}
-    return [name for name in names if len(texts.get(name) or {str(field(run, name)) for run in runs}) > 1]
+    settings = [(own, without_effect(run.experiment, own)) for run, own in zip(runs, configs, strict=True)]
+    texts = {
+        name: {str(own.get(name)) for own, unused in settings if name not in unused}
+        for name in names
+        if name not in ABOUT
+    }
+    return [
+        name for name in names if len(texts[name] if name in texts else {str(field(run, name)) for run in runs}) > 1
+    ]
+
+
+def shown_config(run: Run | RunRow) -> Mapping[str, Any]:
+    """Return the settings of a run by the names that pages show: what numbers repeats of a command is no seed."""
+    if not run.repeats or REPEAT in run.config:
+        return run.config
+    return {REPEAT if name == SEED else name: held for name, held in run.config.items()}
+
+
+def without_effect(experiment: str, config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings that have no effect in a run with this config, each with the setting because of which, such
+    as `optimizer adamw`.
+    """
+    fields = _with_conditions(experiment, str(config.get("code", "")))
+    return {name: why for name, info in fields.items() if name in config and (why := unused_because(info, config))}
+
+
+@lru_cache(maxsize=256)
+def _with_conditions(experiment: str, code: str) -> Mapping[str, FieldInfo]:
+    known = known_experiment(experiment, code)
+    return {name: info for name, info in known.config.model_fields.items() if has_conditions(info)} if known else {}
+
+
+def seed_word(runs: Iterable[RunRow]) -> str:
+    """Return what the runs of one group differ in, in one word: `seed`, or `repeat`."""
+    return REPEAT if {run.repeats for run in runs} == {True} else SEED
 
 
 def other_task(runs: Sequence[RunRow]) -> str:

@@ -196,7 +196,7 @@ def disable_command(
     """Disable an account at once; its runs and name are kept, its tokens are revoked."""
     with Store.open(Home.find()) as store:
         person, cancelled = disable_account(store, name, by=owner, cancel_runs=cancel_runs)
-    runs = f"; {counted(cancelled, 'run')} cancelled" if cancel_runs else ""
+    runs = f"; {counted(cancelled, 'run')} being cancelled" if cancel_runs else ""
     answer({"done": person.name}, f"{person.name} is disabled{runs}.")
 
 

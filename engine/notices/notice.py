@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from engine.analysis.result import ranked
+from engine.analysis.result import better_values, ranked
 from engine.filter.tree import duration
-from engine.metrics import metric
 from engine.registry import experiment_title
 from engine.store import Reader, RunRow, StoredDuel, Sweep
 from engine.store.notices.outbox import Message
@@ -123,12 +122,14 @@ def _ended(status: str) -> str:
 
 
 def _best(runs: Iterable[RunRow]) -> str:
-    """Return the best result, and its run if there are several; empty without results."""
+    """Return the best result, and its run if there are several; empty without results, and where neither direction is
+    better.
+    """
     results = [(result, run) for run in runs if (result := ranked(run))]
-    if not results:
+    better = better_values(results[0][0].result.metric, (run for _, run in results)) if results else None
+    if not results or (better is None and len(results) > 1):
         return ""
-    is_least = metric(results[0][0].result.metric).better == "min"
-    result, run = (min if is_least else max)(results, key=lambda each: each[0].value)
+    result, run = (min if better == "min" else max)(results, key=lambda each: each[0].value)
     return f"{result.words}{f', run {run.id}' if len(results) > 1 else ''}"
 
 

@@ -95,6 +95,11 @@ class Command:
     is_python: bool = True
     """Whether its script is a program of Python."""
 
+    @property
+    def numbers_repeats(self) -> bool:
+        """Whether its setting `seed` is no seed: it numbers equal repeats, and is not written into the command."""
+        return any(each.name == "seed" and each.style == "switch" and not each.flag for each in self.fields)
+
     def plain(self) -> dict[str, Any]:
         """Return it as JSON."""
         found: dict[str, Any] = json.loads(json.dumps(asdict(self)))

@@ -140,6 +140,8 @@ class RunRow:
     """The command that it runs; None for an experiment of Parallab, and for runs of other programs."""
     reported: bool = False
     """Whether a program outside of Parallab reports it."""
+    repeats: bool = False
+    """Whether its setting `seed` only numbers repeats of its command (`Command.numbers_repeats`)."""
     script_key: str = ""
     """What identifies the script of its command (`Command.identity`); empty without a command."""
     ranked_by: str = ""
@@ -292,6 +294,11 @@ class Run:
     def elapsed_s(self) -> float | None:
         """As `RunRow.elapsed_s`."""
         return _elapsed_s(self)
+
+    @property
+    def repeats(self) -> bool:
+        """As `RunRow.repeats`."""
+        return self.command is not None and self.command.numbers_repeats
 
     @property
     def script_key(self) -> str:

@@ -28,6 +28,12 @@ def command_of(table: str) -> str:
 SCRIPT = "coalesce((SELECT script FROM commands WHERE commands.id = runs.command_id), '')"
 """Expression in a query of runs: what identifies the script of each (`Command.identity`), empty without a command."""
 
+REPEATS = (
+    "EXISTS (SELECT 1 FROM commands, json_each(commands.spec, '$.fields') WHERE commands.id = runs.command_id"
+    " AND value ->> '$.name' = 'seed' AND value ->> '$.style' = 'switch' AND value ->> '$.flag' = '')"
+)
+"""Expression in a query of runs: `Command.numbers_repeats` of each one's command."""
+
 
 def as_command(row: Row) -> Command | None:
     """Return the command of a row, None if it has none."""

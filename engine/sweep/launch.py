@@ -1,11 +1,12 @@
 """Launching a sweep. Torch-free."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from engine.cluster.targets import machine_for
 from engine.config import MOST_SEED
+from engine.config_values import values_in_words
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, kept_preset, owner_of
@@ -13,7 +14,7 @@ from engine.registry import definition
 from engine.store import Launch, Store, SweepLaunch
 from engine.store.launches import LaunchKey
 from engine.store.runs.commands import NAME_LENGTH, checked_name
-from engine.store.sweeps.sweeps import SEED
+from engine.store.sweeps.sweeps import REPEAT, SEED
 from engine.sweep.plan import SweepCell, plan, settings_of_work, with_seeds
 from engine.system.machine import Machine, demand
 
@@ -68,10 +69,15 @@ def new_runs(cells: Iterable[SweepCell], shared: Launch, here: Machine) -> list[
             shared,
             config=cell.config.model_dump(mode="json"),
             demand=demand(cell.config, here),
-            name=_name(shared.name, cell.name),
+            name=_name(shared.name, values_in_words(_by_shown_names(shared, cell.values))),
         )
         for cell in cells
     ]
+
+
+def _by_shown_names(shared: Launch, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    repeats = shared.command is not None and shared.command.numbers_repeats
+    return {REPEAT if name == SEED and repeats else name: value for name, value in values.items()}
 
 
 def warm_up(first: Launch, title: str) -> Launch:

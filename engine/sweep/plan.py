@@ -31,11 +31,6 @@ class SweepCell:
     values: Mapping[str, Any]
     config: Config
 
-    @property
-    def name(self) -> str:
-        """The name of the run, such as `splits 4, seed 1`."""
-        return values_in_words(self.values)
-
 
 @dataclass(frozen=True)
 class Plan:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import IO, Any
 
 from engine.analysis.differences import flattened
-from engine.analysis.result import ranked_or_telling
+from engine.analysis.result import ranked
 from engine.analysis.run_values import EXECUTION, STARTUP, metric_among, metric_names, ways
 from engine.analysis.total_work import work_of
 from engine.errors import OutputFailed
@@ -259,7 +259,7 @@ def series_of(reader: Reader, run_id: int, metrics: Sequence[str] = ()) -> Itera
 
 
 def _facts(run: RunRow, around: Surroundings | None) -> dict[str, Any]:
-    work, result = work_of(run, around), ranked_or_telling(run)
+    work, result = work_of(run, around), ranked(run)
     return {
         "run": run.id,
         "name": run.name,

@@ -30,7 +30,7 @@ from engine.commands import accounts
 from engine.errors import ConfigError, SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.access.sign_ins import IDLE_S, LASTS_S, NOBODY, key_of
+from engine.store.access.sign_ins import IDLE_S, LASTS_S, NOBODY, SEEN_EVERY_S, key_of
 from engine.store.timestamps import in_seconds
 from tests import cheap
 from tests.access.people import PASSWORD, come_in, cookies_of, is_in, secret_of, settle
@@ -145,6 +145,19 @@ def test_a_sign_in_that_is_used_does_not_idle(client: Client, home: Home, reader
         connection.execute("UPDATE sign_ins SET seen_at = ?", [in_seconds(60 - IDLE_S)])
     assert is_in(client, secret)
     assert reader.db.rows("SELECT seen_at FROM sign_ins")[0][0] > in_seconds(-60)
+
+
+def test_a_use_a_minute_after_the_last_one_is_recorded_even_if_that_was_recorded_late(
+    client: Client, home: Home, reader: Reader
+) -> None:
+    key = key_of(secret_of(come_in(client)))
+    with Store.open(home) as store:
+        for age_s, is_noted in ((5, False), (SEEN_EVERY_S - 1, True)):
+            with store.db.change() as connection:
+                connection.execute("UPDATE sign_ins SET seen_at = ?", [before := in_seconds(-age_s)])
+            store.sign_ins.note_use(key)
+            assert (reader.quotas.last_seen() != {"ada": before}) == is_noted
+    assert SEEN_EVERY_S <= 60, "what People shows as the last request is at most a minute old"
 
 
 # ---- the form and the cookie ---------------------------------------------------------------------------------------

@@ -52,6 +52,9 @@ def test_a_metric_with_one_point_comes_after_curves_on_every_page(home: Home, bo
     rows = {row["key"]: row for row in rows_of(test)}
     assert rows[f"run-{board[0]}"]["Result"]["hover"] == f"{CURVE} 0.51 (last)"
     assert len(rows[f"run-{board[0]}"]["Trend"]) > 1
+    page = opened("run", {"run": str(board[0])})
+    assert f"<small>{CURVE}</small> <strong>0.51</strong>" in html(page), "the header has the same result"
+    assert f"Result: {CURVE}" in all_words(page) and "are ranked by it" not in html(page)
     written = test.multiselect(key="columns").value
     assert f"{CURVE}.last" in written and (SINGLE + ".last" not in written or written.index(f"{CURVE}.last") == 1)
     charts = answer(home, board[0], [], 0)["metrics"]
@@ -121,11 +124,14 @@ def test_a_run_that_failed_before_any_value_has_no_controls_of_curves_and_is_not
 
 def test_default_columns_have_the_result_of_each_other_program(home: Home, store: Store) -> None:
     foreign(store, {"val/accuracy": 8, "val/loss": 8})
+    assert {"val/accuracy.last", "val/loss.last"} <= {*opened("runs").multiselect(key="columns").value}
     foreign(store, {"zeta/score": 8}, "birds")
     foreign(store, {"imported/test/accuracy": 8}, "fish")
-    assert {"val/accuracy.last", "zeta/score.last", "imported/test/accuracy.last"} <= {
-        *opened("runs").multiselect(key="columns").value
-    }
+    shown = {*opened("runs").multiselect(key="columns").value}
+    assert {"val/accuracy.last", "zeta/score.last", "imported/test/accuracy.last"} <= shown
+    assert "val/loss.last" not in shown, "only one of the programs has it, and it is no result"
+    foreign(store, {"zeta/score": 8, "val/loss": 8}, "bats")
+    assert "val/loss.last" in {*opened("runs").multiselect(key="columns").value}
 
 
 def test_only_axes_that_the_runs_have_are_offered_and_advised(home: Home, store: Store, board: list[int]) -> None:
@@ -249,7 +255,7 @@ def test_the_metric_chosen_to_rank_the_runs_of_a_script_comes_first_in_compare_a
     assert "best 0.3" in str(rows_of(opened("runs"))[0]["cells"])
     test = opened("compare", {"runs": ids_text(ids)})
     assert test.multiselect(key=f"{AT}metrics").options[0] == "val/error"
-    assert "**Last val/error: 0.3 (lr 0.05), 0.6 (lr 0.2). One run each: other seeds may change the order.**" in said(
+    assert "**Last val/error: 0.3 (lr 0.05), 0.6 (lr 0.2). One run each: other repeats may change the order.**" in said(
         test
     )
     assert "**Throughput**" not in said(test), "no chart of speed, unless asked for"

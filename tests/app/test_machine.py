@@ -65,7 +65,7 @@ def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: No
         "<td>GPU 1, H200 &lt;b&gt;</td><td>used by another program</td><td>–</td>",
     ):
         assert words in shown
-    assert "Queue: 1 queued." in said(test)
+    assert 'Queue: <a href="/runs?filter=status+%3D%3D+%22queued%22">1 queued</a>.' in html(test)
 
 
 def test_a_run_that_has_the_machine_to_itself_says_so(home: Home, machine: None, store: Store) -> None:

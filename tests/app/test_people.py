@@ -180,9 +180,9 @@ def test_a_disabled_person_and_the_number_of_cancelled_runs_are_named_and_the_ca
     test = AppTest.from_function(script, default_timeout=PATIENCE_S).run()
     test.checkbox(key="people.out.runs").check().run()
     test.button(key="people.out.now").click().run()
-    assert test.session_state["people.done"] == "mo is disabled. 2 runs are cancelled."
+    assert test.session_state["people.done"] == "mo is disabled. 2 runs are being cancelled."
     shown = html(opened("people"))
-    assert "queued" not in shown and "1 running" in shown
+    assert "queued" not in shown and "1 stopping" in shown and "running" not in shown, "as the toast says"
 
     def is_followed() -> bool:
         with Reader.open(accounts) as reader:

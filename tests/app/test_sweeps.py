@@ -15,8 +15,10 @@ from app.actions import sweep_forecast
 from app.actions.sweep_forecast import left
 from app.charts.sweep_charts import chart
 from app.charts.sweep_data import EXECUTION, default_metric, groups_of, metric_choices, rank_groups_of, references
+from app.compare import session_state
 from app.core import visitor
 from app.export.rerun_commands import sweep_again
+from app.links.compare import ids_text
 from app.links.launch import sweep_query
 from app.runs.rows import _fold_row
 from app.sweep import chart as chart_module
@@ -26,6 +28,7 @@ from engine.analysis.statistics.groups import Group
 from engine.config_values import read_values
 from engine.home import Home
 from engine.queue.sweep_estimate import Outlay
+from engine.recorder import Point
 from engine.registry import experiment
 from engine.script.command import read_command
 from engine.store import Launch, Reader, Store, Sweep, SweepLaunch
@@ -35,7 +38,7 @@ from engine.store.sweeps.sweeps import RunFold
 from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
 from tests.app.browsing import Client
-from tests.app.reading import html, opened, said
+from tests.app.reading import all_words, html, opened, said
 from tests.app.runs.drawn_table import rows_of
 from tests.labs import sweeps
 from tests.waiting import PATIENCE_S
@@ -767,3 +770,32 @@ def test_the_form_names_settings_by_their_labels(home: Home) -> None:
     test = form()
     test.selectbox(key="sweep.first.hogwild").set_value("learning_rate").run()
     assert "(overrides learning rate in the form)" in said(test) and "learning_rate" not in said(test)
+
+
+def test_repeats_of_a_command_without_a_seed_are_called_so_on_its_sweep_and_in_compare(home: Home) -> None:
+    def queued(text: str) -> tuple[int, list[int]]:
+        sweep_id = launch_sweep(
+            home, SweepLaunch(Launch("t.py", {}, "Ada", command=read_command(text)), {"lr": [1, 2]}, 2)
+        )
+        with Store.open(home) as store:
+            runs = store.read.sweeps.runs(sweep_id)
+            for run in runs:
+                store.claims.claim(run.id, me(), [])
+                store.worker.write(run.id, [], run_points=[Point("loss", 1, run.id / 10, 1.0)])
+                store.claims.end(run.id, "finished", "It ended.", execution_time_s=float(run.id))
+        return sweep_id, [run.id for run in runs]
+
+    sweep_id, ids = queued("python t.py --lr 1")
+    with Reader.open(home) as reader:
+        assert {run.name for run in reader.runs.some(ids)} >= {"lr 1, repeat 0", "lr 2, repeat 1"}
+    shown = page(sweep_id)
+    assert "<b>Repeats</b>" in html(shown) or "Repeats" in html(shown)
+    assert "repeat 0" in html(shown) and "means over repeats" in said(shown)
+    assert "seed" not in all_words(shown).lower()
+    for query in ({"tab": "differences"}, {"columns": "repeat", "group": ""}, {"tab": "bars"}, {}):
+        compared = opened("compare", {"runs": ids_text(ids)} | query)
+        assert "seed" not in all_words(compared).lower().replace("seeding", ""), query
+    options = compared.multiselect(key=f"{session_state._WIDGETS}group").options
+    assert "repeat" in options and not any("seed" in each.lower() and "seeding" not in each.lower() for each in options)
+    _, seeded = queued("python t.py --lr 1 --seed 3")
+    assert "seed" in html(opened("compare", {"runs": ids_text(seeded), "tab": "differences"})).lower()

@@ -42,3 +42,26 @@ def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_vie
     page.get_by_role("button", name="Launch a run").click()
     expect(page.get_by_role("heading", name="Launch", exact=True)).to_be_visible()
     expect(page).to_have_url(f"{lab.address}/launch")
+
+
+def test_ages_never_run_backwards_when_content_that_was_made_earlier_arrives(lab: Lab, page: Page) -> None:
+    page.goto(lab.address)
+    news = page.locator("[data-slot='home-news']")
+    expect(news.locator("time").first).to_be_visible()
+    said = news.evaluate(
+        """element => {
+            const moment = new Date(Date.now() - 250_000).toISOString();
+            element.innerHTML = `<p>by Ada <time datetime="${moment}">3 min ago</time></p>`;
+            return new Promise((done) => queueMicrotask(() => done(element.textContent)));
+        }"""
+    )
+    assert said == "by Ada 4 min ago"
+
+
+def test_on_a_phone_the_best_results_are_whole(lab: Lab, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(lab.address)
+    table = page.locator("[data-slot='home-best'] .pl-scroll")
+    expect(table.get_by_role("link").first).to_be_visible()
+    assert table.evaluate("node => node.scrollWidth <= node.clientWidth")
+    page.set_viewport_size({"width": 1300, "height": 1400})

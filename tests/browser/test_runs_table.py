@@ -173,6 +173,7 @@ def test_a_new_run_keeps_the_ticks_on_their_rows_and_moves_none_under_a_moving_p
     chosen = keys(page)[1]
     page.locator(f'tr[data-key="{chosen}"] input').check()
     expect(page.get_by_text("1 run selected")).to_be_visible()
+    page.mouse.move(0, 0)
     with Store.open(lab.home) as store:
         new = basic.add(store, "Ada")
     row = page.locator(f'tr[data-key="run-{new}"]')
@@ -194,9 +195,17 @@ def test_a_new_run_keeps_the_ticks_on_their_rows_and_moves_none_under_a_moving_p
         new = basic.add(store, "Ada")
         store.runs.cancel(old, by="Ada")
     expect(row).to_contain_text("cancelled")
-    assert keys(page) == before
     page.evaluate("() => { performance.now = window.now; }")
+    expect(page.get_by_role("button", name="1 new", exact=True)).to_be_visible()
+    assert keys(page) == before, "rows keep their places while the pointer rests on them"
+    page.mouse.move(0, 0)
     expect(page.locator(f'tr[data-key="run-{new}"]')).to_contain_text("queued")
+    expect(page.get_by_role("button", name="1 new", exact=True)).to_have_count(0)
+    page.locator(ROWS).nth(1).hover()
+    with Store.open(lab.home) as store:
+        last = basic.add(store, "Ada")
+    page.get_by_role("button", name="1 new", exact=True).click()
+    expect(page.locator(f'tr[data-key="run-{last}"]')).to_contain_text("queued")
 
 
 @pytest.mark.parametrize(
@@ -226,3 +235,16 @@ def test_the_navigation_shows_all_runs_again(lab: Lab, page: Page) -> None:
     page.get_by_test_id("stTopNav").get_by_role("link", name="Runs", exact=True).click()
     page.wait_for_url(f"{lab.address}/runs")
     expect(page.get_by_role("textbox", name="Filter expression")).to_have_value("")
+
+
+def test_hints_about_keys_are_hidden_where_there_is_no_mouse(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/runs")
+    page.locator(ROWS).first.wait_for()
+    hints = [page.get_by_text("Keys: j and k move"), page.locator(".pl-search kbd")]
+    for hint in hints:
+        expect(hint).to_be_visible()
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    for hint in hints:
+        expect(hint).to_be_hidden()
+    devtools.detach()  # ends the emulation: others use this window too

@@ -187,7 +187,7 @@ def test_the_first_account_names_the_next_steps_and_later_ones_do_not(
 
 @pytest.mark.parametrize(
     ("options", "status", "said"),
-    [([], "queued", "disabled.\n"), (["--cancel-runs"], "cancelled", "disabled; 2 runs cancelled.\n")],
+    [([], "queued", "disabled.\n"), (["--cancel-runs"], "cancelled", "disabled; 2 runs being cancelled.\n")],
 )
 def test_a_disabled_account_keeps_its_runs_unless_they_are_cancelled_too(
     home: Home, options: list[str], status: str, said: str

@@ -56,9 +56,16 @@ export default function ({ data, parentElement, setTriggerValue }) {
     if (focused) root.querySelector(`[data-press="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   };
   draw();
+  // A shade over the right edge, which takes no room and no presses, while there are columns beyond it.
+  const edge = () => root.parentElement.toggleAttribute("data-more", root.scrollLeft + root.clientWidth < root.scrollWidth - 2);
+  edge();
+  root.onscroll = edge;
+  const resizing = new ResizeObserver(edge);
+  for (const each of [root, root.firstElementChild]) resizing.observe(each);
   root.onclick = ({ target }) => {
     const press = target.closest("[data-press]")?.dataset.press;
     if (press) setTriggerValue("press", press);
   };
-  return newestCleanup(parentElement, onThemeChange(parentElement, draw));
+  const stopTheme = onThemeChange(parentElement, () => [draw(), edge()]);
+  return newestCleanup(parentElement, () => [stopTheme(), resizing.disconnect()]);
 }

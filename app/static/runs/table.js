@@ -61,13 +61,14 @@ export default function ({ data, parentElement, setStateValue, setTriggerValue }
 
 function start(parent) {
   const root = parent.querySelector(".pl-runs");
-  const table = { data: null, rows: [], shown: null, ticked: new Set(), here: null, anchor: null, sending: null, isHeld: false, aimed: -Infinity, later: null };
+  const table = { data: null, rows: [], shown: null, ticked: new Set(), here: null, anchor: null, sending: null, isHeld: false, aimed: -Infinity, isOver: false, later: null };
   const head = make("thead");
   const body = make("tbody");
   const widths = make("colgroup");
   const grid = make("table", {}, [widths, head, body]);
   const whole = make("div", { class: "pl-whole", popover: true }); // a note of a status that its cell cuts, in full
-  root.append(grid, whole);
+  const news = make("div", { class: "pl-new", role: "status" }); // how many rows wait until the pointer leaves
+  root.append(news, grid, whole);
 
   const rows = () => table.rows;
   const send = () => {
@@ -150,18 +151,22 @@ function start(parent) {
     if (focused) body.querySelector(`tr[data-key="${CSS.escape(focused)}"] ${kind}`)?.focus({ preventScroll: true });
   }
 
-  // New and moved rows wait until the pointer rests; what the rows say is always new.
+  // New and moved rows wait until the mouse leaves, or a finger has long been lifted; what the rows say is always new.
   function place() {
     const { rows: found, columns, view } = table.data;
     const shape = JSON.stringify([view, columns.map(({ label }) => label)]);
     const left = table.aimed + AIM_MS - performance.now();
     clearTimeout(table.later);
-    if (shape === table.shown && left > 0) {
+    let fresh = 0;
+    if (shape === table.shown && (table.isOver || left > 0)) {
       const known = new Map(found.map((row) => [row.key, row]));
+      const before = new Set(table.rows.map(({ key }) => key));
+      fresh = found.filter(({ key }) => !before.has(key)).length;
       table.rows = table.rows.map((row) => known.get(row.key) ?? row);
-      table.later = setTimeout(table.take, left);
+      if (!table.isOver) table.later = setTimeout(table.take, left);
     } else table.rows = found;
     table.shown = shape;
+    news.replaceChildren(...(fresh ? [make("button", { type: "button", title: "Show them" }, `${fresh} new`)] : []));
   }
 
   table.take = () => {
@@ -240,6 +245,14 @@ function start(parent) {
   };
   document.addEventListener("keydown", pressed);
 
+  const letGo = () => {
+    table.isOver = false;
+    table.aimed = -Infinity;
+    table.take();
+  };
+  root.addEventListener("pointerenter", ({ pointerType }) => (table.isOver = pointerType === "mouse"));
+  root.addEventListener("pointerleave", () => table.isOver && letGo());
+  news.addEventListener("click", letGo);
   root.addEventListener("change", ({ target }) => {
     if (target.closest("thead")) return tickAll(target.checked);
     tick(target.closest("tr").dataset.key, target.checked, table.shift);
@@ -271,6 +284,7 @@ function start(parent) {
     window.removeEventListener("resize", drawBody);
     clearTimeout(table.sending);
     clearTimeout(table.later);
+    news.remove();
     grid.remove();
     whole.remove();
     delete parent.runs;

@@ -147,7 +147,7 @@ function render(own) {
   const lost = picture.lost ? `${picture.lost.toLocaleString("en")} operations were overwritten before they could be stored. ` : "";
   const apart = picture.sentences.length ? "" : "Choose a stretch within one stored part to see what bounds the run. ";
   const follows = own.data.active && own.follows && !own.stretch ? "Follows the newest stored steps until you zoom or move. " : "";
-  own.note.textContent = `${follows}${picture.message_count === null ? hidden : hidden + apart}${lost}Drag to zoom in, double-click or + and − to zoom, arrow keys to move.`;
+  own.note.textContent = `${follows}${picture.message_count === null ? hidden : hidden + apart}${lost}${matchMedia("(hover: none)").matches ? "" : "Drag to zoom in, double-click or + and − to zoom, arrow keys to move."}`;
   const windows = picture.windows.map(([begin, end, reason], index) => `<option value="${index}">${{ start: "Start", sample: "Sample", request: "Requested", end: "End" }[reason]}: ${inWords(begin)}, ${inWords(end - begin)}</option>`);
   const options = `<option value="">Stored parts</option><option value="all">All: ${inWords(picture.all[0])} to ${inWords(picture.all[1])}</option>${windows.join("")}`;
   if (own.options !== options) own.select.innerHTML = own.options = options;

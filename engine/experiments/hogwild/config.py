@@ -108,7 +108,7 @@ EXPERIMENT = Experiment(
     name="hogwild",
     title="Hogwild!",
     tagline="One model in shared memory, no locks",
-    sentence="Several processes train one model in shared memory and never wait for each other.",
+    sentence="Several processes train one model in shared memory, without waiting for each other's updates.",
     config=HogwildConfig,
     ready_sweeps=(ReadySweep("Show scaling", "quick", {"trainers": "1, 2, 4"}, "scaling", run_s=9),),
     presets={

@@ -35,7 +35,7 @@ HOST_NETWORK_REFUSED = (
 )
 _HELD = f"""
 SELECT owner, count(*) AS runs, coalesce(sum(status IN ({_ALIVE})), 0) AS are_on, coalesce(sum(status = 'queued'),
-    0) AS wait FROM runs GROUP BY owner
+    0) AS wait, coalesce(sum(status = 'stopping'), 0) AS stopping FROM runs GROUP BY owner
 """
 _SEEN = """
 SELECT name, max(at) AS at FROM (
@@ -68,6 +68,8 @@ class Holding:
     runs: int
     on: int
     queued: int
+    stopping: int = 0
+    """Those of `on` that are being stopped."""
 
 
 class QuotaReader:
@@ -109,7 +111,10 @@ class QuotaReader:
 
     def holdings(self) -> dict[str, Holding]:
         """Return the holdings of each owner."""
-        return {row["owner"]: Holding(row["runs"], row["are_on"], row["wait"]) for row in self.db.rows(_HELD)}
+        return {
+            row["owner"]: Holding(row["runs"], row["are_on"], row["wait"], row["stopping"])
+            for row in self.db.rows(_HELD)
+        }
 
     def active_runs(self, owner: str) -> list[int]:
         """Return the queued and live runs of an owner, without reported ones, which nobody can cancel here."""
@@ -119,7 +124,7 @@ class QuotaReader:
         return self.db.column(sql, [owner])
 
     def last_seen(self) -> dict[str, str]:
-        """Return the last request of each person's browsers and scripts, accurate to a few minutes; people without
+        """Return the last request of each person's browsers and scripts, accurate to a minute; people without
         requests are omitted.
         """
         return {row["name"]: row["at"] for row in self.db.rows(_SEEN)}

@@ -22,8 +22,8 @@ LASTS_S = 7 * 24 * 3600.0
 """Maximum age of a session."""
 IDLE_S = 12 * 3600.0
 """Maximum idle time of a session."""
-SEEN_EVERY_S = 300.0
-"""Minimum interval between recorded uses, to limit writes."""
+SEEN_EVERY_S = 60.0
+"""Minimum interval between uses that a console records, to limit writes."""
 NOBODY = "Incorrect user name or password."
 STRANGER = "someone"
 """Actor name in the audit log for unknown names; no account can have it."""
@@ -159,7 +159,7 @@ class SignInCommands:
         """Record that a session or a token is in use; writes nothing if that was recorded recently."""
         sql = "SELECT 1 FROM sign_ins WHERE key = ?1 AND seen_at < ?2"
         sql += " UNION SELECT 1 FROM tokens WHERE key = ?1 AND coalesce(used_at, '') < ?2"
-        if self.db.exists(sql, [key, in_seconds(-SEEN_EVERY_S)]):
+        if self.db.exists(sql, [key, in_seconds(-SEEN_EVERY_S / 2)]):  # a console's next use is a moment later
             with self.db.change() as connection:
                 connection.execute("UPDATE sign_ins SET seen_at = ? WHERE key = ?", [now(), key])
                 connection.execute("UPDATE tokens SET used_at = ? WHERE key = ?", [now(), key])

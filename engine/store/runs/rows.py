@@ -10,7 +10,7 @@ from engine.launch_options import PRIORITIES, LaunchOptions
 from engine.metrics import MetricSetting, is_rate, metric, rate_of, throughput
 from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Status, Summary
 from engine.store.schema.config_text import WHOLE
-from engine.store.scripts import SCRIPT, as_command, command_of
+from engine.store.scripts import REPEATS, SCRIPT, as_command, command_of
 from engine.store.timestamps import seconds_since
 
 _LISTED = (
@@ -36,7 +36,7 @@ RUN = (
 RUN_ROW = (
     f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, runs.max_run_time_s, runs.begun_at, "
     f"progress.done, progress.total, progress.unit, {_TAGS}, {SCRIPT} AS script_key, {_RANKED}, "
-    "runs.report_key IS NOT NULL AS reported"
+    f"{REPEATS} AS repeats, runs.report_key IS NOT NULL AS reported"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id"
 )
 """Lists exclude the columns that can be long: environment, error, and the complete long config."""
@@ -136,6 +136,7 @@ def as_run_row(
     return RunRow(
         **{name: row[name] for name in (*_LISTED, "script_key", "ranked_by", "better")},
         reported=bool(row["reported"]),
+        repeats=bool(row["repeats"]),
         progress=1.0 if row["status"] == "finished" else share,
         time_left_s=limit_s if is_cut else left_s,
         limit_left_s=limit_s,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from engine.script.command import Command
 
 SEED = "seed"
+REPEAT = "repeat"
+"""What pages call the seed of a command that has none."""
 _SWEEP = f"SELECT sweeps.*, {command_of('sweeps')} FROM sweeps"
 
 
@@ -65,6 +67,15 @@ class Sweep:
     def across(self) -> tuple[str, ...]:
         """The fields that its charts and tables are drawn across: the varied ones, or the seed of repeats alone."""
         return self.fields or (SEED,)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether its seeds only number repeats of its command."""
+        return self.command is not None and self.command.numbers_repeats
+
+    def shown(self, name: str) -> str:
+        """Return the name by which pages show one of its fields."""
+        return REPEAT if name == SEED and self.repeats else name
 
     @property
     def seeds(self) -> tuple[int, ...]:

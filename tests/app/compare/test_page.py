@@ -30,10 +30,12 @@ from app.links.compare import (
     read_names,
     read_view,
 )
+from app.runs.rows import differing, run_rows
 from app.ui.current_user import WHY
 from engine.analysis.comparability import programs_in_words
 from engine.analysis.differences import Row, may_explain
-from engine.analysis.result import reached_most
+from engine.analysis.result import few_images, reached_most
+from engine.analysis.run_values import field_names
 from engine.analysis.statistics.intervals import LIMIT
 from engine.filter.tree import metric_written
 from engine.home import Home
@@ -116,6 +118,24 @@ def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_sho
     assert "No band: each group has one run." in words(opened_at(runs="1,4", group="trainers"))
     assert "No band" not in words(opened_at(runs="1-5", group="trainers"))
     assert "No band" not in words(opened_at(runs="1,4", group="trainers", band="none"))
+
+
+def test_settings_without_effect_are_no_differences(home: Home, store: Store) -> None:
+    ids = [
+        compare.add(store, "sync_sgd", optimizer=optimizer, momentum=momentum, weight_decay=decay, seed=seed)
+        for optimizer, momentum, decay, seed in (("sgd", 0.5, 0.1, 0), ("sgd", 0.5, 0.2, 1), ("adamw", 0.9, 0.1, 0))
+    ]
+    two, three = (opened_at(runs=ids_text(each), tab="differences") for each in (ids[:2], ids))
+    assert "<td>Seed</td>" in html(two) and "<td>Weight decay</td>" not in html(two)
+    assert "without effect in all 2 runs, and hidden." in words(two)
+    assert "<td>Optimizer</td>" in html(three) and "<td>Momentum</td>" not in html(three)
+    two.toggle(key=f"{AT}same").set_value(True).run()
+    assert '<td><span title="0.2, without effect with optimizer sgd">no effect</span></td>' in html(two)
+    with Reader.open(home) as reader:
+        runs = reader.runs.some(ids)
+        assert field_names(runs, that_differ=True) == ["seed", "optimizer"]
+        assert differing(run_rows(runs)) == ["sgd", "sgd", "adamw"]
+    assert may_explain({"a": runs[:1], "b": runs[1:2]}, ()) == ""
 
 
 def test_a_list_among_the_differences_is_text(home: Home, ids: list[int], reader: Reader) -> None:
@@ -719,10 +739,17 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
     assert reached_most({"Hogwild!": [low], "Reference": [high]}) == (
         "Last test accuracy: 98.33 % (Reference), 97.22 % (Hogwild!). One run each: other seeds may change the order."
     )
+    assert reached_most({"a": [result(first, 97.5)], "b": [result(second, 97.778, experiment="reference")]}) == (
+        "Last test accuracy: 97.78 % (b), 97.50 % (a). The difference is 1 of 360 test images. One run each: other "
+        "seeds may change the order."
+    )
+    assert few_images("test/accuracy", [low, high], 0.1) == "less than 1 of 360 test images"
+    assert few_images("test/accuracy", [low, high], 1.1) == few_images("test/loss", [low], 0.1) == ""
+    assert few_images("test/accuracy", [replace(low, config={"dataset": "stdlib"})], 0.01) == "", "bytes are no images"
     three = {"run 1": [low], "run 2": [high], "run 3": [result(first, 98.0)]}
     assert reached_most(three) == (
         "Highest last test accuracy: run 2, 98.33 %; then run 3, 98.00 %; lowest: run 1, 97.22 %. "
-        "One run each: other seeds may change the order."
+        "The difference of the first two is 1.2 of 360 test images. One run each: other seeds may change the order."
     )
     assert reached_most(three | {"run 4": [high]}) == (
         "Highest last test accuracy: run 2 and run 4, 98.33 %; lowest: run 1, 97.22 %."
@@ -731,7 +758,9 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
         "Last test accuracy on average: 98.33 % (b), 97.23 % (a). "
         "Whether the difference is clear needs 3 seeds of each."
     )
-    assert reached_most({"a": [low, result(first, 98.5)], "b": [high]}).endswith("97.86 % (a). Their runs overlap.")
+    assert reached_most({"a": [low, result(first, 98.5)], "b": [high]}).endswith(
+        "97.86 % (a). The difference is 1.7 of 360 test images. Their runs overlap."
+    )
     seeded = {
         name: [
             result(first, 90.0 + seed + more + off * (-1) ** seed, config=first.config | {"seed": seed})
@@ -739,14 +768,17 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
         ]
         for name, more, off in (("a", 0.0, 0.0), ("b", 0.5, 0.1), ("c", 0.5, 0.6))
     }
-    assert reached_most({name: seeded[name] for name in "ab"}).endswith("91.50 % (a)."), "each seed is better by 0.4"
+    assert reached_most({name: seeded[name] for name in "ab"}).endswith("The difference is 1.8 of 360 test images."), (
+        "each seed is better by 0.4"
+    )
     assert reached_most({name: seeded[name] for name in "ac"}).endswith(" Seed by seed, the difference is not clear.")
     far = {name: seeded[name] for name in "ac"} | {"d": [result(first, 9.0)]}
     assert reached_most(far).endswith(
-        "; lowest: d, 9.00 %. Seed by seed, the difference between the first two is not clear."
+        "; lowest: d, 9.00 %. The difference of the first two is 1.8 of 360 test images. Seed by seed, the difference "
+        "between the first two is not clear."
     )
     apart = [replace(run, config=run.config | {"seed": run.config["seed"] + 9}) for run in seeded["b"]]
-    assert reached_most({"a": seeded["a"], "b": apart}).endswith("91.50 % (a). Their runs overlap.")
+    assert reached_most({"a": seeded["a"], "b": apart}).endswith("of 360 test images. Their runs overlap.")
     assert reached_most({"run 1": [low], "run 3": [low]}) == "The last test accuracy is the same for all: 97.22 %."
     other = result(first, 50.0, config=first.config | {"dataset": "other"})
     for not_alike in (other, replace(first, last={}), result(first, 1.0, experiment="batched_reinforce")):

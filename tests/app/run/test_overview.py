@@ -257,6 +257,12 @@ REASONS = [
     ("parameter_server", {"trainers": 4}, "Why a batch of 4:", "trainers waited 25 %"),
     ("parameter_server", {"trainers": 4, "batch_update_size": 3}, "Why a batch of 3:", "mean staleness 2.2 updates"),
     ("async_sgd", {"trainers": 4}, "Why stale:", "ends before another; here it is 2.2"),
+    (
+        "async_sgd",
+        {"trainers": 4},
+        "so no trainer waits for another one",
+        "(they waited or communicated for 25 % of their time)",
+    ),
     ("sync_sgd", {"sync": "weights"}, "Why wait: all trainers average their weights", "exchange took 25 %"),
     (
         "sync_sgd",
@@ -285,7 +291,7 @@ REASONS = [
     ("dppo", {"mode": "bounded_queue", "collectors": 2}, "queue: at most 4 batches", "collectors waited 25 %"),
     ("dppo", {"mode": "update_locked"}, "Why a lock around updates:", "1.8 updates old"),
     ("dppo", {"mode": "reader_writer"}, "Why readers and a writer:", "1.8 updates old"),
-    ("dppo", {"mode": "unlocked"}, "Why no lock:", "1.8 updates old"),
+    ("dppo", {"mode": "unlocked"}, "Why no lock: collectors play while", "collectors waited 25 %"),
     (
         "pipeline",
         {"splits": 4, "stages": 2},
@@ -344,6 +350,34 @@ def test_a_system_is_explained_in_one_sentence_with_the_number_of_the_run(
     assert begin in said and number in said and said.count(". ") <= 1 and said.endswith(".")
     without = why(run, [], {}, [])
     assert begin in without and "None" not in without and "  " not in without
+
+
+def test_the_bubble_of_unequal_stages_is_explained_by_their_times(home: Home, lab: dict[Status, int]) -> None:
+    with Reader.open(home) as reader:
+        run = replace(reader.runs.one(lab["finished"]), experiment="pipeline", config={"splits": 4, "stages": 2})
+    measured = [Summary("perf/bubble_share", None, 4, 48.0, 9, None, 48.0, 48.0, 48.0)]
+    roles = ranks("stage1", "stage2")
+
+    def said(*seconds: float) -> str:
+        return why(run, measured, {rank: {"compute": each, "wait": 3.0} for rank, each in enumerate(seconds)}, roles)
+
+    assert said(2.0, 6.0).endswith(
+        "= 20 % of the time; here it is 48 %, the mean of all batches, since these stages are not equal: they computed "
+        "for 2.0 s to 6.0 s, which makes it at least 38.5 % without transfers and delays."
+    ), "4 micro-batches of 0.5 s and 1.5 s take 6.5 s, of which two stages work 8 s in 13 s"
+    assert said(2.0, 2.01).endswith("the mean of all batches.") and said(2.0).endswith("the mean of all batches.")
+
+
+def test_ranks_that_waited_a_little_are_not_said_to_have_never_waited(home: Home, lab: dict[Status, int]) -> None:
+    with Reader.open(home) as reader:
+        run, entry = reader.runs.one(lab["finished"]), reader.runs.entry(lab["finished"])
+
+    def said(waited: float) -> str:
+        spent = {rank: {"compute": 1000.0, "wait": waited} for rank in (0, 1)}
+        return summary_sentence(run, entry, [], spent, ranks("trainer1", "trainer2"))
+
+    assert "trainers waited less than 0.5 % of the time" in said(1.0)
+    assert "trainers never waited" in said(0.0)
 
 
 def test_no_overwritten_weight_is_told_by_the_number_of_checks(home: Home, lab: dict[Status, int]) -> None:

@@ -728,7 +728,9 @@ def test_a_result_is_the_same_number_everywhere_and_says_which_it_is(
     assert dict(notice_of(reader, message).facts)["Result"] == said
 
 
-def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(home: Home, reader: Reader) -> None:
+def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_by_its_most_telling_value(
+    home: Home, reader: Reader
+) -> None:
     run = add(home, "batched_reinforce", {REWARD: [20.0, 100.0, 500.0]})
     assert "episode reward 206.7 mean over the run; best 500" in plain(tiles(reader.details.summaries(run.id), run))
     assert [name for name in usual({"batched_reinforce": {REWARD: 9, LAST_EPISODES: 9}}, {}) if "/" in name] == [
@@ -741,11 +743,15 @@ def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(ho
         f"{REWARD}.mean",
         f"{REWARD}.best",
     ]
+    run = add(home, "dppo", {"test/episodic_return": [200.0, 500.0], LAST_EPISODES: [226.8]})
+    shown = plain(tiles(reader.details.summaries(run.id), run))
+    assert "Result: evaluation reward 500 last test, of greedy actions; best 500" in shown
+    assert "226.8 last; best 226.8; of training, whose actions are drawn at random" in shown
     run = add(home, "hogwild", {"test/accuracy": [90.0]})
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE runs SET experiment = 'gone'")
-    assert ranked(reader.runs.entry(run.id)) is None
-    assert "Test accuracy 90.00 % last; best 90.00" in plain(
+    assert (found := ranked(reader.runs.entry(run.id))) and found.words == "test accuracy 90.00 % (last)"
+    assert "Result: test accuracy 90.00 % last; best 90.00" in plain(
         tiles(reader.details.summaries(run.id), reader.runs.entry(run.id))
     )
 

@@ -181,3 +181,16 @@ def test_groups_are_pinned_compared_and_opened_down_to_one_run(lab: Lab, page: P
     table.get_by_role("button", name="Owner").click()
     page.wait_for_url("**sort=-owner**")
     wait_until(lambda: ["Ada" in row for row in page.evaluate(LINES)] == [False, True], "Grace, then Ada")
+
+
+def test_the_lines_hint_at_columns_beyond_their_edge(lab: Lab, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    first, *_, last = lab.compared[:5]
+    page.goto(f"{lab.address}/compare?runs={first}-{last}&columns=trainers,test/accuracy.last,train/loss.last")
+    table = page.get_by_role("region", name="Lines of the charts")
+    table.get_by_role("row").nth(1).wait_for()
+    shade = "node => getComputedStyle(node.parentElement, '::after').opacity"
+    wait_until(lambda: table.evaluate(shade) == "1", "a shade says that there are more columns")
+    table.evaluate("node => node.scrollTo(node.scrollWidth, 0)")
+    wait_until(lambda: table.evaluate(shade) == "0", "it goes at the end")
+    page.set_viewport_size({"width": 1300, "height": 1400})

@@ -55,3 +55,14 @@ def test_the_chart_follows_the_run_until_a_batch_is_chosen(lab: Lab, page: Page,
         "transfers are gone",
     )
     store.claims.end(run, "finished", "Completed successfully")
+
+
+def test_on_a_phone_the_button_present_does_not_cover_the_legend(lab: Lab, page: Page, store: Store) -> None:
+    run = basic.pipeline_run(store, shares=SHARES, splits=4, recorded=(0,), mode="zb_h1")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(path_of(lab, run, "&section=Pipeline"))
+    chart = page.locator(".pl-figure").last
+    chart.locator(".legend .traces").first.wait_for()
+    legend, button = chart.locator(".legend").bounding_box(), chart.locator(".modebar").bounding_box()
+    assert legend and button and button["y"] + button["height"] <= legend["y"]
+    page.set_viewport_size({"width": 1300, "height": 1400})
