@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from engine.config_values import with_article
 from engine.home import ROOT
 
 Role = Literal["viewer", "member", "admin"]
@@ -178,8 +179,7 @@ class PersonStanding:
             )
         needed = rule.own if other is None else rule.others
         enough = " and ".join(f"{role}s" for role in ROLES[ROLES.index(needed) :])
-        article = "an" if self.role[0] in "aeiou" else "a"
-        return f"Only {enough} can {rule.words}; {self.name} is {article} {self.role}. Ask an admin of this lab."
+        return f"Only {enough} can {rule.words}; {self.name} is {with_article(self.role)}. Ask an admin of this lab."
 
 
 def allowing(name: str, permission: str) -> str:
