@@ -1,7 +1,8 @@
-"""`python -m app`: looks whether the console may be served as the environment asks, and becomes the server. The one way
-in for people and services.
+"""`python -m app`: looks whether the console may be served as the environment asks, and serves it. The one way in for
+people and services.
 """
 
+import gc
 import os
 import sys
 from typing import NoReturn
@@ -25,7 +26,7 @@ CONFIG = ".streamlit/config.toml"
     help=f"Address of the server; default: {ADDRESS}, or 127.0.0.1. Other than loopback requires accounts.",
 )
 def serve(port: int | None, address: str | None) -> None:
-    """Check, then become the server; exit code 2 where the console may not be served as it was asked, 1 where its port
+    """Check, then serve; exit code 2 where the console may not be served as it was asked, 1 where its port
     is taken.
     """
     complete_process()
@@ -56,7 +57,10 @@ def serve(port: int | None, address: str | None) -> None:
         serving.base,
     ]
     os.chdir(ROOT)
-    os.execv(sys.executable, [sys.executable, "-m", "streamlit", "run", "app/asgi.py", *options])
+    gc.disable()  # imports make little garbage, and searches for it take a sixth of the time; app/asgi.py enables it
+    from streamlit.web.cli import main
+
+    main(["run", "app/asgi.py", *options], prog_name="streamlit")
 
 
 def _with_runner(home: Home, taken: str) -> tuple[str, int]:

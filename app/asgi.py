@@ -4,6 +4,7 @@ Start it with `python -m app` (`make run`), which looks before whether it may be
 told here.
 """
 
+import gc
 import os
 import sys
 from dataclasses import replace
@@ -75,3 +76,5 @@ app = st.App(
     ],
     lifespan=supervised,
 )
+gc.freeze()  # collections skip what was imported
+gc.enable()

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.fields import FieldInfo
 
 from engine.catalogue import choices
-from engine.errors import SHOWN, ConfigError, Problem, UnknownName
+from engine.errors import SHOWN, ConfigError, Problem, UnknownName, cut
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Bound = float | None
@@ -374,7 +374,7 @@ def _short_repr(value: object) -> str:
         text = repr(value)
     except ValueError:  # Python refuses to print integers of more than 4,300 digits
         text = "a number with thousands of digits"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return cut(text)
 
 
 def _range(cls: type[Config], field: str) -> str:

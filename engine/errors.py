@@ -34,7 +34,7 @@ A message is a full sentence with the thing, the value, the rule and the cure.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -228,8 +228,18 @@ def amount(value: str, unit: str) -> str:
     return f"{value} {unit}".rstrip()
 
 
+def enumeration(words: Sequence[str], before_last: str = "and") -> str:
+    """Return words as an enumeration in a sentence: `A, B and C`; empty for none."""
+    return f" {before_last} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def cut(text: str, most: int = SHOWN) -> str:
+    """Return a text, cut after so many characters."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def _unknown(kind: str, name: str, known: list[str]) -> str:
-    shown = name if len(name) <= SHOWN else f"{name[:SHOWN]}…"
+    shown = cut(name)
     near = get_close_matches(shown, known, n=1)
     cure = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known) or 'none'}."
     return f"Unknown {kind} '{shown}'. {cure}"

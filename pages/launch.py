@@ -4,8 +4,7 @@ import streamlit as st
 
 from app.actions.submit import form_is_closed
 from app.launch import experiment_picker, own_command
-from app.launch.launch_panel import first_visit, launchpad
-from app.launch.sweep_form import LaunchForm
+from app.launch.launch_panel import LaunchForm, first_visit, launchpad
 from app.links.launch import launch_query
 from app.ui import components, config_form
 from app.ui.store_access import reading

@@ -298,14 +298,25 @@ def test_no_import_leads_to_torch_from_where_it_is_not_wanted() -> None:
 @pytest.mark.processes
 def test_nothing_that_pages_and_command_line_import_loads_torch() -> None:
     names = within(modules(), *TORCH_FREE)
+    assert loaded_by(names, "torch", "torchvision") == []
+
+
+@pytest.mark.processes
+def test_the_console_answers_before_it_loads_data_frames_and_the_api() -> None:
+    assert loaded_by(["app.__main__", "app.asgi"], "pandas", "pyarrow", "fastapi", "scipy") == []
+
+
+def loaded_by(names: Iterable[str], *packages: str) -> list[str]:
+    """Return which of the packages a new Python has loaded once it has imported the modules of these names."""
     program = (
-        f"import importlib, sys\nfor name in {names}: importlib.import_module(name)\nprint([n for n in "
-        "('torch', 'torchvision') if n in sys.modules])"
+        f"import importlib, sys\nfor name in {list(names)}: importlib.import_module(name)\n"
+        f"print(*(name for name in {packages} if name in sys.modules))"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
     )
-    assert (ended.returncode, ended.stdout.strip()) == (0, "[]"), ended.stderr
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.split()
 
 
 # ---- experiments ---------------------------------------------------------------------------------------------------

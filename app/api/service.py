@@ -10,7 +10,6 @@ from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.responses import FileResponse
-from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import (
@@ -26,7 +25,6 @@ from app.api.errors import add_refusals, described, refusal
 from app.api.launch_routes import LONGEST_BODY
 from app.api.report_routes import LONGEST_REPORT
 from app.auth.bearer import API
-from app.core.assets import at
 from engine import __version__
 from engine.home import ROOT
 
@@ -84,15 +82,6 @@ def api() -> FastAPI:
         made.include_router(part.router)
     made.add_api_route("/client.py", client, include_in_schema=False)
     return made
-
-
-def api_routes() -> list[BaseRoute]:
-    """Return the API as a route of the console."""
-    mount = Mount(at(API), api())
-    mount.path_regex = re.compile(
-        mount.path_regex.pattern, re.DOTALL
-    )  # an address with a line's end in it is the API's to refuse too
-    return [mount]
 
 
 def client() -> FileResponse:

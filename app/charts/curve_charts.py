@@ -5,10 +5,9 @@ Pure.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from app.charts.curve_data import DrawnCurve
@@ -19,6 +18,9 @@ from engine.analysis.statistics.intervals import Aligned, Floats
 from engine.errors import amount
 from engine.metrics import metric
 from engine.store.records import RunRow
+
+if TYPE_CHECKING:  # the console answers before it is needed
+    import pandas as pd
 
 HEIGHT_PX = 340
 FEW = 60
@@ -339,8 +341,10 @@ def _add_members(picture: Picture, group: GroupLine, look: Look) -> None:
 # ---- The data behind a chart of curves, as data frames -------------------------------------------------------------
 
 
-def curves_frame(curves: Sequence[DrawnCurve], names: Mapping[int, str], axis: str) -> pd.DataFrame:
+def curves_frame(curves: Sequence[DrawnCurve], names: Mapping[int, str], axis: str) -> "pd.DataFrame":
     """Return the drawn points of single runs, one per row."""
+    import pandas as pd
+
     parts = [
         pd.DataFrame(
             {
@@ -356,8 +360,10 @@ def curves_frame(curves: Sequence[DrawnCurve], names: Mapping[int, str], axis: s
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def groups_frame(groups: Sequence[GroupLine], axis: str) -> pd.DataFrame:
+def groups_frame(groups: Sequence[GroupLine], axis: str) -> "pd.DataFrame":
     """Return the lines of groups, one position per row."""
+    import pandas as pd
+
     parts = [
         pd.DataFrame(
             {

@@ -9,13 +9,14 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.charts.plotly_figures import axis_title, look, range_mode
-from app.charts.sweep_data import DisturbedPoint, Lines, axis, is_by_median, is_numeric, line_name
+from app.charts.sweep_data import DisturbedPoint, Lines, axis, is_by_median, line_name
 from engine.analysis.comparability import in_words
 from engine.analysis.statistics.groups import Group
 from engine.analysis.statistics.intervals import Interval
 from engine.config_values import value_in_words
 from engine.metrics import metric
 from engine.store import Sweep
+from engine.sweep.plan import is_numeric
 
 HEIGHT_PX = 420
 SPREAD_OPACITY = 0.25

@@ -175,11 +175,6 @@ def line_name(sweep: Sweep, line: Sequence[object]) -> str:
     return ", ".join(field_in_words(field, value) for field, value in zip_longest(fields, line, fillvalue=""))
 
 
-def is_numeric(values: Sequence[object]) -> bool:
-    """Return whether all values are numeric."""
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-
-
 def references(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader) -> tuple[Lines, str]:
     """Return the reference lines for execution time, by measured line, and a note if some have no starting
     point yet.

@@ -1,7 +1,7 @@
 """The box beside the form: the resources of the run, its name, a link to the form, and the launch button."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import streamlit as st
@@ -12,7 +12,6 @@ from app.core.formatting import duration
 from app.launch import resource_summary, sweep_form
 from app.launch.experiment_picker import FIRST, reaches
 from app.launch.resource_summary import caveats, resources
-from app.launch.sweep_form import LaunchForm
 from app.links.launch import LAUNCH, as_path, target_query
 from app.ui import current_user, dialogs
 from app.ui.html import as_text
@@ -27,6 +26,7 @@ from engine.experiment import Experiment
 from engine.home import Home
 from engine.launch_options import LONGEST_S, MOST_RETRIES, PRIORITIES, USUAL, LaunchOptions
 from engine.registry import experiment, is_ours
+from engine.script.command import Command
 from engine.store import Launch
 from engine.store.records import Demand
 from engine.sweep.plan import cautions
@@ -81,13 +81,38 @@ def _first_run(found: Experiment) -> None:
         submit(Launch(found.name, found.configure(FIRST[1]).model_dump(mode="json"), preset=FIRST[1]))
 
 
+@dataclass(frozen=True)
+class LaunchForm:
+    """The content of the launch form: an experiment's, or that of a person's own command."""
+
+    definition: Experiment
+    config: Config | None
+    """The checked settings; None if some are invalid."""
+    values: Mapping[str, Any]
+    problems: Mapping[str, str]
+    query: Mapping[str, str | list[str]]
+    """The query of the link that fills the form with these values."""
+    preset: str | None = None
+    command: Command | None = None
+    trouble: str = ""
+    """Why it can't be launched besides its settings, as a sentence."""
+    cloned_from: int | None = None
+    """The run that the settings came from."""
+
+    def launch(self, config: Config, **more: Any) -> Launch:
+        """Return the launch of a run with these settings; `more` are the launch's other fields."""
+        settings = config.model_dump(mode="json")
+        about = {"preset": self.preset, "command": self.command, "cloned_from": self.cloned_from}
+        return Launch(self.definition.name, settings, **about | more)
+
+
 def launchpad(form: LaunchForm) -> None:
     """Show the resources of the run, or of each run of a sweep, and the launch button."""
     found, config = form.definition, form.config
     with st.container(border=True):
         st.header("Resources", anchor=False)
         at = run_on(USUAL)
-        draft = sweep_form.fold(form)
+        draft = sweep_form.fold(form.definition, form.values, form.command)
         above, naming, action, below = st.container(), st.container(), st.container(), st.container()
         takes = above if draft is None else below  # the form of a sweep is long: its button comes first
         name_of = "Run" if draft is None else "Sweep"

@@ -13,6 +13,7 @@ import streamlit as st
 
 from app.actions.submit import TARGET
 from app.core.assets import at
+from app.launch.launch_panel import LaunchForm
 from app.launch.pasted_command import (
     FOLDER,
     PYTHON,
@@ -28,7 +29,6 @@ from app.launch.pasted_command import (
     why_unread,
 )
 from app.launch.recipe_form import about_recipe, save_form
-from app.launch.sweep_form import LaunchForm
 from app.links.launch import command_query
 from app.ui import components, config_form, current_user
 from app.ui.config_form import Problems

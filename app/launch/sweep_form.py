@@ -10,7 +10,6 @@ from app.actions.sweep_forecast import count_of
 from app.ui.config_form import fields_of, help_of, label_of
 from app.ui.html import as_text
 from engine.analysis.run_values import lower_title
-from engine.config import Config
 from engine.config_values import read_values, usual_values, value_in_words
 from engine.errors import ConfigError, UnknownName, counted
 from engine.experiment import Experiment
@@ -36,31 +35,6 @@ RANGES = (
 
 
 @dataclass(frozen=True)
-class LaunchForm:
-    """The content of the launch form: an experiment's, or that of a person's own command."""
-
-    definition: Experiment
-    config: Config | None
-    """The checked settings; None if some are invalid."""
-    values: Mapping[str, Any]
-    problems: Mapping[str, str]
-    query: Mapping[str, str | list[str]]
-    """The query of the link that fills the form with these values."""
-    preset: str | None = None
-    command: Command | None = None
-    trouble: str = ""
-    """Why it can't be launched besides its settings, as a sentence."""
-    cloned_from: int | None = None
-    """The run that the settings came from."""
-
-    def launch(self, config: Config, **more: Any) -> Launch:
-        """Return the launch of a run with these settings; `more` are the launch's other fields."""
-        settings = config.model_dump(mode="json")
-        about = {"preset": self.preset, "command": self.command, "cloned_from": self.cloned_from}
-        return Launch(self.definition.name, settings, **about | more)
-
-
-@dataclass(frozen=True)
 class Draft:
     """The content of the section; without a plan it is invalid, and the section shows why."""
 
@@ -69,9 +43,8 @@ class Draft:
     plan: Plan | None = None
 
 
-def fold(form: LaunchForm) -> Draft | None:
+def fold(found: Experiment, values: Mapping[str, Any], command: Command | None) -> Draft | None:
     """Show the switch and, if it is on, the section; return the draft, or None for a single run."""
-    found, values, command = form.definition, form.values, form.command
     what = "command" if command else "experiment"
     help_text = (
         f"Launch several runs of this {what} over values of one or two settings, or over seeds alone. They start as "

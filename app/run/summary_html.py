@@ -35,6 +35,7 @@ from engine.analysis import comparability
 from engine.analysis.comparability import named
 from engine.analysis.result import Ranked, ranked
 from engine.analysis.scaling.scaling_data import SERVE, SHARES, PhaseBar, kind_of
+from engine.errors import enumeration
 from engine.experiment import HEADLINE
 from engine.metrics import EVALUATION, LAST_EPISODES, LOSS, STATISTICS, Of, metric
 from engine.queue.cluster_wait import in_words, job_state
@@ -45,7 +46,7 @@ from engine.store.queue.cluster_jobs import ClusterJob
 from engine.store.records import ENDED, Event, RankRow, Run, RunRow, Summary
 from engine.store.runs.origins import Origin
 from engine.system.runner_process import lost_runs
-from engine.trace.health import BAD, Health, RankState, listed
+from engine.trace.health import BAD, Health, RankState
 
 
 def cause(run: Run, entry: RunRow, reader: Reader) -> Markup:
@@ -346,7 +347,7 @@ def _doing(state: RankState | None) -> tuple[str, ...]:
     process = f" ({state.state})" if state.state in ("stopped", "disk wait", "dead") else ""
     return (
         f"{state.operation or state.phase or '–'}{process}",
-        listed(state.waits_for) or "–",
+        enumeration(state.waits_for) or "–",
         duration(state.since_s) if state.since_s >= 1 else "–",
         state.place or "–",
     )

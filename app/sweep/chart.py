@@ -24,7 +24,6 @@ from app.charts.sweep_data import (
     in_order,
     is_by_median,
     is_for_learning,
-    is_numeric,
     key_of,
     metric_asked,
     metric_choices,
@@ -51,6 +50,7 @@ from engine.metrics import is_rate, metric
 from engine.store import Reader, Sweep
 from engine.store.records import ENDED, RunRow
 from engine.store.sweeps.sweeps import SEED
+from engine.sweep.plan import is_numeric
 from engine.transfer.tables import Table
 
 MOST_ACROSS = 12

@@ -6,17 +6,20 @@ Each opens the store, reads little, and returns an engine error as a message wit
 
 import json
 import math
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.service import api_routes
+from app.auth.bearer import API
 from app.auth.middleware import HEALTH, VISITOR
 from app.auth.sign_in_routes import body, password_routes, sign_in_routes
 from app.core import visitor
@@ -55,7 +58,7 @@ def routes() -> list[BaseRoute]:
         *sign_in_routes(),
         *password_routes(),
         *prometheus_routes(),
-        *api_routes(),
+        api_mount(),
         *page_routes(),
         *([Route(HEALTH, _answered(health)), Route("/", to_the_console)] if base() else []),
     ]
@@ -69,6 +72,25 @@ def polled_routes() -> list[Route]:
         Route(at("/api/home"), _shared(home)),
         Route(at("/api/series"), _shared(run_series)),
     ]
+
+
+def api_mount() -> Mount:
+    """Return the API, which its first request imports: the console answers before."""
+    mount = Mount(at(API), _api)
+    # an address with a line's end in it is the API's to refuse too
+    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
+    return mount
+
+
+async def _api(scope: Scope, receive: Receive, send: Send) -> None:
+    await (await run_in_threadpool(_service))(scope, receive, send)
+
+
+@cache
+def _service() -> ASGIApp:
+    from app.api.service import api
+
+    return api()
 
 
 async def to_the_console(request: Request) -> Response:

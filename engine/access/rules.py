@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from engine.config_values import with_article
 from engine.home import ROOT
 
 Role = Literal["viewer", "member", "admin"]
@@ -42,80 +43,76 @@ class CommandRule:
 
     own: Role
     """Minimum role for one's own things, or for things without an owner."""
-    others: Role
-    """Minimum role for things of others."""
     words: str
     """The action, as it follows 'can'."""
 
 
-def _for(own: Role, words: str, others: Role = "admin") -> CommandRule:
-    return CommandRule(own, max(own, others, key=ROLES.index), words)
-
-
+OTHERS: Role = "admin"
+"""Minimum role for things of others."""
 COMMANDS: dict[str, CommandRule] = {
-    "launch": _for("member", "launch runs"),
-    "run commands": _for("admin", "run commands of their own, with the rights of the runner's user"),
-    "record": _for("member", "record runs of programs that Parallab did not start"),
-    "report": _for("member", "report to a run of such a program"),
-    "retry": _for("member", "retry or resume a run"),
-    "cancel": _for("member", "cancel a run"),
-    "trace": _for("member", "store more operations of a run"),
-    "hold": _for("member", "put a run on hold"),
-    "release": _for("member", "release a run"),
-    "yield": _for("member", "move a run to the back of the queue"),
-    "prefer": _for("admin", "move a run to the front of the queue"),
-    "tag": _for("member", "tag a run"),
-    "untag": _for("member", "remove a tag from a run"),
-    "note": _for("member", "edit a run's note"),
-    "rename": _for("member", "rename a run"),
-    "star": _for("member", "star a run"),
-    "unstar": _for("member", "unstar a run"),
-    "archive": _for("member", "archive a run"),
-    "unarchive": _for("member", "unarchive a run"),
-    "pin": _for("member", "make a run its experiment's baseline"),
-    "unpin": _for("member", "remove a run as baseline"),
-    "launch sweep": _for("member", "launch sweeps"),
-    "extend sweep": _for("member", "extend a sweep"),
-    "pause sweep": _for("member", "pause a sweep"),
-    "go on with sweep": _for("member", "resume a sweep"),
-    "retry sweep": _for("member", "retry runs of a sweep"),
-    "cancel sweep": _for("member", "cancel a sweep"),
-    "save recipe": _for("member", "save a recipe"),
-    "rank by": _for("member", "choose the metric that ranks the runs of a run's script"),
-    "set metric": _for("member", "set how a metric of a run's script is shown"),
-    "hide recipe": _for("member", "hide a recipe, or show it again"),
-    "launch duel": _for("member", "launch duels"),
-    "save view": _for("member", "save views"),
-    "rename view": _for("member", "rename a view"),
-    "delete view": _for("member", "delete a view"),
-    "import": _for("member", "import runs"),
-    "clean up": _for("admin", "clean up leftovers"),
-    "collect": _for("admin", "thin and delete old runs"),
-    "back up": _for("admin", "back up the store"),
-    "restore": _for("admin", "restore the store"),
-    "mend": _for("admin", "repair the store"),
-    "stop runner": _for("admin", "stop the runner"),
-    "start runner": _for("admin", "start the runner"),
-    "set limits": _for("admin", "set limits"),
-    "approve experiment": _for("admin", "approve the code of an experiment of the lab's own"),
-    "extend catalogue": _for("admin", "extend the catalogue of environments and data sets"),
-    "add person": _for("admin", "create accounts"),
-    "set role": _for("admin", "change roles"),
-    "set email": _for("admin", "change e-mail addresses of accounts"),
-    "allow": _for("admin", "grant a person the permission to run commands"),
-    "forbid": _for("admin", "revoke a person's permission to run commands"),
-    "disable": _for("admin", "disable accounts"),
-    "enable": _for("admin", "enable accounts"),
-    "unlink": _for("admin", "unlink accounts from their OpenID provider"),
-    "set password": _for("viewer", "set a password"),
-    "end sign-ins": _for("viewer", "end sessions"),
-    "make token": _for("viewer", "create tokens"),
-    "revoke token": _for("viewer", "revoke a token"),
-    "add subscription": _for("member", "subscribe to a notification channel"),
-    "set subscription": _for("member", "change a subscription"),
-    "test subscription": _for("member", "send a test message"),
-    "pause subscription": _for("viewer", "pause a subscription"),
-    "delete subscription": _for("viewer", "delete a subscription"),
+    "launch": CommandRule("member", "launch runs"),
+    "run commands": CommandRule("admin", "run commands of their own, with the rights of the runner's user"),
+    "record": CommandRule("member", "record runs of programs that Parallab did not start"),
+    "report": CommandRule("member", "report to a run of such a program"),
+    "retry": CommandRule("member", "retry or resume a run"),
+    "cancel": CommandRule("member", "cancel a run"),
+    "trace": CommandRule("member", "store more operations of a run"),
+    "hold": CommandRule("member", "put a run on hold"),
+    "release": CommandRule("member", "release a run"),
+    "yield": CommandRule("member", "move a run to the back of the queue"),
+    "prefer": CommandRule("admin", "move a run to the front of the queue"),
+    "tag": CommandRule("member", "tag a run"),
+    "untag": CommandRule("member", "remove a tag from a run"),
+    "note": CommandRule("member", "edit a run's note"),
+    "rename": CommandRule("member", "rename a run"),
+    "star": CommandRule("member", "star a run"),
+    "unstar": CommandRule("member", "unstar a run"),
+    "archive": CommandRule("member", "archive a run"),
+    "unarchive": CommandRule("member", "unarchive a run"),
+    "pin": CommandRule("member", "make a run its experiment's baseline"),
+    "unpin": CommandRule("member", "remove a run as baseline"),
+    "launch sweep": CommandRule("member", "launch sweeps"),
+    "extend sweep": CommandRule("member", "extend a sweep"),
+    "pause sweep": CommandRule("member", "pause a sweep"),
+    "go on with sweep": CommandRule("member", "resume a sweep"),
+    "retry sweep": CommandRule("member", "retry runs of a sweep"),
+    "cancel sweep": CommandRule("member", "cancel a sweep"),
+    "save recipe": CommandRule("member", "save a recipe"),
+    "rank by": CommandRule("member", "choose the metric that ranks the runs of a run's script"),
+    "set metric": CommandRule("member", "set how a metric of a run's script is shown"),
+    "hide recipe": CommandRule("member", "hide a recipe, or show it again"),
+    "launch duel": CommandRule("member", "launch duels"),
+    "save view": CommandRule("member", "save views"),
+    "rename view": CommandRule("member", "rename a view"),
+    "delete view": CommandRule("member", "delete a view"),
+    "import": CommandRule("member", "import runs"),
+    "clean up": CommandRule("admin", "clean up leftovers"),
+    "collect": CommandRule("admin", "thin and delete old runs"),
+    "back up": CommandRule("admin", "back up the store"),
+    "restore": CommandRule("admin", "restore the store"),
+    "mend": CommandRule("admin", "repair the store"),
+    "stop runner": CommandRule("admin", "stop the runner"),
+    "start runner": CommandRule("admin", "start the runner"),
+    "set limits": CommandRule("admin", "set limits"),
+    "approve experiment": CommandRule("admin", "approve the code of an experiment of the lab's own"),
+    "extend catalogue": CommandRule("admin", "extend the catalogue of environments and data sets"),
+    "add person": CommandRule("admin", "create accounts"),
+    "set role": CommandRule("admin", "change roles"),
+    "set email": CommandRule("admin", "change e-mail addresses of accounts"),
+    "allow": CommandRule("admin", "grant a person the permission to run commands"),
+    "forbid": CommandRule("admin", "revoke a person's permission to run commands"),
+    "disable": CommandRule("admin", "disable accounts"),
+    "enable": CommandRule("admin", "enable accounts"),
+    "unlink": CommandRule("admin", "unlink accounts from their OpenID provider"),
+    "set password": CommandRule("viewer", "set a password"),
+    "end sign-ins": CommandRule("viewer", "end sessions"),
+    "make token": CommandRule("viewer", "create tokens"),
+    "revoke token": CommandRule("viewer", "revoke a token"),
+    "add subscription": CommandRule("member", "subscribe to a notification channel"),
+    "set subscription": CommandRule("member", "change a subscription"),
+    "test subscription": CommandRule("member", "send a test message"),
+    "pause subscription": CommandRule("viewer", "pause a subscription"),
+    "delete subscription": CommandRule("viewer", "delete a subscription"),
 }
 """Every command by name. The store refuses to load with a command that is missing here."""
 
@@ -151,7 +148,7 @@ class PersonStanding:
             return self.open or command in RECOVERY
         if command in self.granted and self.role == "member":
             return True
-        needed = rule.own if all(owner == self.name for owner in owners) else rule.others
+        needed = rule.own if all(owner == self.name for owner in owners) else OTHERS
         return self.role is not None and ROLES.index(self.role) >= ROLES.index(needed)
 
     def refusal(self, command: str, what: str = "", owners: Collection[str] = ()) -> str:
@@ -176,10 +173,9 @@ class PersonStanding:
                 f"Only admins, and members with this permission, can {rule.words}. An admin of this lab can grant it "
                 f"to {self.name}, on the page People or by: {allowing(self.name, command)}"
             )
-        needed = rule.own if other is None else rule.others
+        needed = rule.own if other is None else OTHERS
         enough = " and ".join(f"{role}s" for role in ROLES[ROLES.index(needed) :])
-        article = "an" if self.role[0] in "aeiou" else "a"
-        return f"Only {enough} can {rule.words}; {self.name} is {article} {self.role}. Ask an admin of this lab."
+        return f"Only {enough} can {rule.words}; {self.name} is {with_article(self.role)}. Ask an admin of this lab."
 
 
 def allowing(name: str, permission: str) -> str:
@@ -241,7 +237,7 @@ def reach(command: str, rule: CommandRule, role: Role) -> Reach:
         return "if granted" if command in PERMISSIONS and role == "member" else ""
     if command in OF_NOBODY:
         return "yes"
-    return "everyone's" if rank >= ROLES.index(rule.others) else "their own"
+    return "everyone's" if rank >= ROLES.index(OTHERS) else "their own"
 
 
 # ---- Generate the table of roles in docs/people.md -----------------------------------------------------------------

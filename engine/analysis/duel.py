@@ -13,6 +13,7 @@ from math import isfinite
 from typing import Literal
 
 from engine.analysis.statistics.intervals import Interval, holm, mean_interval, p_of_no_difference
+from engine.errors import enumeration
 
 # ------------------------------------------------------------------------------------------------------------------
 # Selection of a strategy's learning rate: the best mean result within the budget over the tuning seeds. Torch-free
@@ -191,9 +192,9 @@ def verdict(names: Sequence[str], found: Sequence[Difference], margin: float, un
     )
     if winner:
         leads = [_lead(winner, each, unit) for each in found if winner in (each.first, each.second)]
-        return f"{winner} is ahead of {joined(leads)}."
+        return f"{winner} is ahead of {enumeration(leads)}."
     if all(each.outcome == "level" for each in found):
-        return f"Level: {joined(names)} differ by less than the margin of {_number(margin)}{unit}."
+        return f"Level: {enumeration(names)} differ by less than the margin of {_number(margin)}{unit}."
     return " ".join(_partly(names, stands, found, unit))
 
 
@@ -262,7 +263,7 @@ def _partly(
             for each in found
             if name in (each.first, each.second) and _leads(name, each, stands)
         ]:
-            yield f"{name} is ahead of {joined(leads)}."
+            yield f"{name} is ahead of {enumeration(leads)}."
     level = [f"{each.first} and {each.second}" for each in found if each.outcome == "level"]
     if level:
         yield f"Level: {'; '.join(level)}."
@@ -277,11 +278,6 @@ def _partly(
 def _leads(name: str, each: Difference, stands: Mapping[tuple[str, str], Outcome]) -> bool:
     other = each.second if name == each.first else each.first
     return stands[name, other] == "ahead"
-
-
-def joined(words: Sequence[str]) -> str:
-    """Return words as a list in a sentence: `A, B and C`."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _number(value: float) -> str:

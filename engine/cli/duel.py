@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from engine.analysis.duel import Difference, joined, too_few_seeds
+from engine.analysis.duel import Difference, too_few_seeds
 from engine.analysis.statistics.intervals import LIMIT
 from engine.cli.answers import answer, number, picked, short, table
 from engine.cli.frame import CLUSTER, ID, NODES, OWNER, WITHOUT_RUNNER, argument, command, option
@@ -18,7 +18,7 @@ from engine.duel.evidence import gather
 from engine.duel.launch import AGAIN, DuelLaunch, launch_duel, retry_missing
 from engine.duel.outcome import DuelOutcome, amount_in_words, outcome
 from engine.duel.spec import METRICS, SHARED, Budget, Duel, from_json, read_shared, read_strategy, ready
-from engine.errors import ConfigError, counted
+from engine.errors import ConfigError, counted, enumeration
 from engine.experiment import KINDS, Kind
 from engine.home import Home
 from engine.store import Reader, StoredDuel
@@ -83,7 +83,7 @@ def launch_command(
     print_cautions(filter(None, [too_few_seeds(duel.seeds)]))
 
 
-launch_command.help = launch_command.help.format(strategies=joined(list(ready())))
+launch_command.help = launch_command.help.format(strategies=enumeration(list(ready())))
 
 
 @command("list", within=duel_command)

@@ -23,7 +23,7 @@ from engine.cli.answers import (
     wants_json,
 )
 from engine.cli.frame import ID, command, option
-from engine.errors import ConfigError, StoreBusy, UnknownName, counted
+from engine.errors import ConfigError, StoreBusy, UnknownName, counted, enumeration
 from engine.home import Home
 from engine.metrics import PHASES, metric
 from engine.queue.cluster_wait import job_state
@@ -31,7 +31,7 @@ from engine.seeding import SEEDING
 from engine.store import Reader
 from engine.store.records import BAD_ENDS, ENDED, Event, RankRow, Run, RunRow, Status
 from engine.store.scripts import rendered
-from engine.trace.health import Health, listed
+from engine.trace.health import Health
 
 LOGS_POLL_S = 0.2
 LONGEST_LINE = 1 << 20
@@ -420,7 +420,7 @@ def _activity(health: Health) -> str:
     rows = [
         (
             *(rank.role, rank.pid, rank.state, rank.phase, "" if rank.operation == rank.phase else rank.operation),
-            *(rank.step, listed(rank.waits_for), duration(rank.since_s), rank.place),
+            *(rank.step, enumeration(rank.waits_for), duration(rank.since_s), rank.place),
         )
         for rank in health.ranks
     ]

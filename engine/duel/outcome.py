@@ -13,7 +13,6 @@ from engine.analysis.duel import (
     Spent,
     StrategyTarget,
     differences,
-    joined,
     reached,
     unflattered,
     usual_target,
@@ -22,6 +21,7 @@ from engine.analysis.duel import (
 from engine.analysis.result import is_at_chance
 from engine.duel.evidence import DuelEvidence, Tried, Tuned, is_missing, tuned
 from engine.duel.spec import Duel
+from engine.errors import enumeration
 from engine.metrics import metric, unit_of_difference
 
 FAR = 0.9
@@ -191,7 +191,7 @@ def _of_tuning(found: DuelEvidence) -> Iterator[str]:
             rate = (min if edge == "least" else max)(found.duel.rates)
             end = "smallest" if edge == "least" else edge
             cure = f"the optimum may lie outside. Launch another duel with {beyond} rates."
-            yield f"Best learning rate of {joined(names)} is the {end} of the grid ({rate:g}): {cure}"
+            yield f"Best learning rate of {enumeration(names)} is the {end} of the grid ({rate:g}): {cure}"
     for name, choice in chosen:
         if choice.level:
             yield (

@@ -7,7 +7,8 @@ the same result in further looks. A quiet rank that waits for one that makes pro
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.trace.health import RankState, Verdict, VerdictState, listed
+from engine.errors import enumeration
+from engine.trace.health import RankState, Verdict, VerdictState
 from engine.trace.layout import EVERYBODY, NOBODY
 from engine.trace.ring_reader import OpenOperation
 
@@ -340,8 +341,8 @@ def _mismatch(state: VerdictState, picture: RunState, ranks: Sequence[RankState]
     others, first = [rank for group in rest for rank in group], odd[0]
     is_of_steps = picture.started and any(kind == "barrier" for kind, _ in groups)
     cause = "unequal steps" if is_of_steps else "order mismatch"
-    what = f"{listed([rank.role for rank in odd])} {_are(odd)} in {first.operation}"
-    where = f"{listed([rank.role for rank in others])} {_are(others)} in {others[0].operation}"
+    what = f"{enumeration([rank.role for rank in odd])} {_are(odd)} in {first.operation}"
+    where = f"{enumeration([rank.role for rank in others])} {_are(others)} in {others[0].operation}"
     name = first.role if oddness(odd) < oddness(rest[0]) else ""
     return Verdict(state, name, cause, f"{what}, while {where}, since {first.since_s:.0f} s: {CAUSES[cause]}.")
 
@@ -415,4 +416,4 @@ def _who_waits(waiting: Sequence[RankState], before: str) -> str:
         return ""
     if len(waiting) > 3:
         return f"{before}{len(waiting)} other ranks wait for it"
-    return f"{before}{listed([rank.role for rank in waiting])} {'waits' if len(waiting) == 1 else 'wait'} for it"
+    return f"{before}{enumeration([rank.role for rank in waiting])} {'waits' if len(waiting) == 1 else 'wait'} for it"

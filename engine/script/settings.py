@@ -15,7 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from engine.config import MOST_SEED, Config, may_be_empty, read_settings
-from engine.errors import SHOWN, ConfigError, Problem, UnknownName
+from engine.errors import ConfigError, Problem, UnknownName, cut
 from engine.experiment import Experiment
 from engine.metrics import Result
 from engine.script.command import MOST_WORDS, Command, read_command
@@ -111,7 +111,7 @@ class CommandSettings:
                 raise UnknownName("setting", name, self.fields, field=name)
         for name, each in self.fields.items():
             try:
-                checked[name] = self.check_field(name, values[name]) if name in values else _plain(each.default)
+                checked[name] = self.check_field(name, values[name]) if name in values else plain(each.default)
             except ConfigError as error:
                 problems += error.problems
         if problems:
@@ -124,7 +124,7 @@ class CommandSettings:
             raise UnknownName("setting", name, self.fields, field=name)
         each = self.fields[name]
         if value == each.default and type(value) is type(each.default):
-            return _plain(value)  # as it was pasted, whatever the script makes of it
+            return plain(value)  # as it was pasted, whatever the script makes of it
         found = _converted(each, value)
         if found is None and not may_be_empty(self.model_fields[name]):
             raise _wrong(name, _WORDS[each.type], value)
@@ -150,7 +150,7 @@ class CommandSettings:
             "type": "object",
             "title": self.command.name,
             "properties": {
-                name: {"type": kinds[each.type], "default": _plain(each.default), "description": each.help}
+                name: {"type": kinds[each.type], "default": plain(each.default), "description": each.help}
                 | ({"enum": list(each.choices)} if each.choices else {})
                 for name, each in self.fields.items()
             },
@@ -224,7 +224,7 @@ def _described(each: CommandField) -> FieldInfo:
     kind: Any = Literal[each.choices] if each.choices and each.type != "list" else _TYPES[each.type]
     shown: dict[str, Any] = {"empty": "not given", "whole": each.type == "int" and each.certain}
     info: FieldInfo = Field(
-        _plain(each.default), title=each.name, description=each.help or None, json_schema_extra=shown
+        plain(each.default), title=each.name, description=each.help or None, json_schema_extra=shown
     )
     info.annotation = kind | None if each.default is None else kind
     return info
@@ -270,7 +270,8 @@ def _number(each: CommandField, value: Any, kind: str) -> int | float | str:
         raise _wrong(each.name, _WORDS["float"], value) from None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: NaN and infinity as words."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -297,8 +298,7 @@ def _wrong(name: str, allowed: str, value: Any) -> ConfigError:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return cut(repr(value))
 
 
 # ---- A command that a file of another store brings: nothing of it is trusted -----------------------------------------
@@ -327,7 +327,7 @@ def foreign_command(text: str) -> Command:
         raise _invalid("a field stands outside of its words")
     if any(not -1 <= each.at <= MOST_WORDS or (0 <= each.at < own.options_at) for each in told.fields):
         raise _invalid("a field would be written before its script")
-    if not all(_is_plain(each.default) and all(map(_is_one, each.choices)) for each in told.fields):
+    if not all(_isplain(each.default) and all(map(_is_one, each.choices)) for each in told.fields):
         raise _invalid("a value is neither text nor a number")
     chosen = {"fields": told.fields, "level": told.level, "why_not": told.why_not}
     fields = {name: getattr(told, name) for name in ("seed_field", "processes_field") if getattr(told, name) in names}
@@ -341,7 +341,7 @@ def _is_one(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
-def _is_plain(value: object) -> bool:
+def _isplain(value: object) -> bool:
     return all(map(_is_one, value)) if isinstance(value, list) else _is_one(value)
 
 

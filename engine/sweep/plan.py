@@ -139,13 +139,14 @@ def _raise_size(counts: Sequence[int]) -> None:
 
 def _combinations(values: Mapping[str, Sequence[Any]], interleaved: bool) -> Iterator[dict[str, Any]]:
     """Yield all combinations, the last field changing fastest; `interleaved` puts non-numeric fields last."""
-    order = sorted(values, key=lambda field: interleaved and not _is_scale(values[field]))
+    order = sorted(values, key=lambda field: interleaved and not is_numeric(values[field]))
     for chosen in product(*(values[field] for field in order)):
         known = dict(zip(order, chosen, strict=True))
         yield {field: known[field] for field in values}
 
 
-def _is_scale(values: Sequence[Any]) -> bool:
+def is_numeric(values: Sequence[Any]) -> bool:
+    """Return whether all values are numbers."""
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
@@ -158,7 +159,7 @@ def _drawn(
     _raise_size([draw.count, seeds])
     firsts = combinations(config, base, draw)
     columns = {field: list(dict.fromkeys(chosen[field] for chosen in firsts)) for field in draw.over}
-    return {field: tuple(sorted(found) if _is_scale(found) else found) for field, found in columns.items()}, firsts
+    return {field: tuple(sorted(found) if is_numeric(found) else found) for field, found in columns.items()}, firsts
 
 
 def _seed_is_no_field(name: str = SEED) -> ConfigError:

@@ -237,9 +237,9 @@ def open_by(pid: int) -> Iterator[str]:
                 yield str(descriptor.readlink())
 
 
-def made_by(pids: frozenset[int], folder: Path = SHARED) -> list[Path]:
+def made_by(pids: frozenset[int]) -> list[Path]:
     """Return torch's segments created by these processes."""
     try:
-        return [path for name in os.listdir(folder) if maker_of(path := folder / name) in pids]  # noqa: PTH208 names alone are needed
+        return [path for name in os.listdir(SHARED) if maker_of(path := SHARED / name) in pids]  # noqa: PTH208 names alone are needed
     except OSError:
         return []

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, get_args
+from typing import Literal
 
 from engine.home import Home
 from engine.system.network_isolation import libc_call, tried, why_not_here
 
 ConfinementLevel = Literal["sandbox", "environment"]
-CONFINEMENT_LEVELS: tuple[ConfinementLevel, ...] = get_args(ConfinementLevel)
 CONFINEMENT_WORDS: dict[ConfinementLevel, str] = {
     "sandbox": "the lab's database, secrets and other runs are hidden from it",
     "environment": "no secrets in the environment, but the lab's home can be read and changed",

@@ -1,6 +1,5 @@
 """What the hang doctor knows of a run at one moment: each rank's state, and its verdict. Torch-free."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -64,8 +63,3 @@ class Health:
         """Return what `plain` returned."""
         ranks = tuple(RankState(**{**rank, "waits_for": tuple(rank["waits_for"])}) for rank in plain["ranks"])
         return cls(plain["at"], ranks, Verdict(**plain["verdict"]))
-
-
-def listed(roles: Sequence[str]) -> str:
-    """Return roles as words: "trainer1, trainer2 and trainer3"."""
-    return " and ".join(filter(None, [", ".join(roles[:-1]), *roles[-1:]]))

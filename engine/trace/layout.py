@@ -15,11 +15,6 @@ CAPACITY = 65_536
 """Entries in the ring; a power of two."""
 KINDS = (*PHASES, "send", "receive", "barrier", "collective", "rpc", "queue")
 """What an operation is: a phase of its rank, or communication with other ranks."""
-PHASE_OF = {"send": "communicate", "receive": "communicate", "rpc": "communicate", "collective": "communicate"} | {
-    "barrier": "wait",
-    "queue": "wait",
-}
-"""The phase that communication belongs to where no phase is around it."""
 NOBODY, EVERYBODY = -1, -2
 """The peer of an operation with no other rank, and of one with all of them."""
 NO_VERSION = -1

@@ -41,17 +41,17 @@ class Rectangles:
         return len(self.rows)
 
 
-def rectangles(trace: RunTrace, begin_ns: int, end_ns: int, most: int = MOST) -> Rectangles:
+def rectangles(trace: RunTrace, begin_ns: int, end_ns: int) -> Rectangles:
     """Return what to draw of the operations between two times; short neighbours are drawn as one."""
     entries = trace.entries
     until = int(np.searchsorted(entries["entered_ns"], end_ns))
     left = entries["left_ns"][:until]
     at = np.flatnonzero((left >= begin_ns) & (left > entries["entered_ns"][:until]))
     whole = _whole(trace, at)
-    if len(at) <= most:
+    if len(at) <= MOST:
         return whole
     groups, group = _dense(whole.rows * 2 + whole.inner)
-    bins = max(1, most // (2 * len(groups)))
+    bins = max(1, MOST // (2 * len(groups)))
     width = -(-(end_ns - begin_ns) // bins)
     is_long = whole.end_ns - whole.begin_ns >= width
     merged = _merged(_some(whole, ~is_long), groups, group[~is_long], begin_ns, width, bins)
@@ -108,10 +108,10 @@ def _merged(
     )
 
 
-def arrows(messages: Messages, begin_ns: int, end_ns: int, most: int = MOST_ARROWS) -> tuple[Positions, int]:
+def arrows(messages: Messages, begin_ns: int, end_ns: int) -> tuple[Positions, int]:
     """Return the messages between two times, by index, and their number; none if too many."""
     found = np.flatnonzero((messages.got_ns >= begin_ns) & (messages.sent_ns <= end_ns))
-    return (found if len(found) <= most else found[:0]), len(found)
+    return (found if len(found) <= MOST_ARROWS else found[:0]), len(found)
 
 
 # ---- A trace in Chrome's JSON format, which Perfetto's viewer (ui.perfetto.dev) and chrome://tracing open ----------

@@ -39,17 +39,13 @@ class Allowance:
     time_s: float = 300.0
 
 
-def import_in_child(
-    home: Home, path: Path, *, by: str, name: str = "", allowance: Allowance | None = None
-) -> ImportResult:
-    """Import all new runs at a path; `name` is the file's display name.
+def import_in_child(home: Home, path: Path, *, by: str, allowance: Allowance | None = None) -> ImportResult:
+    """Import all new runs at a path.
 
     Raises ImportRefused, Forbidden, LimitReached or StoreError; nothing is imported then.
     """
-    called = name or path.resolve().name
-    allowed = allowance or Allowance()
     with _alone(home.create()), _tidy(home):
-        answer = _answer(home, path, by, called, allowed)
+        answer = _answer(home, path, by, allowance or Allowance())
     if "error" in answer:
         error = _error(answer["error"], answer["sentence"])
         if isinstance(error, errors.Forbidden):
@@ -101,7 +97,8 @@ def is_importing(home: Home) -> bool:
         return True
 
 
-def _answer(home: Home, path: Path, by: str, called: str, allowed: Allowance) -> dict[str, Any]:
+def _answer(home: Home, path: Path, by: str, allowed: Allowance) -> dict[str, Any]:
+    called = path.resolve().name
     asked = {
         "parent": os.getpid(),
         "home": str(home.path),

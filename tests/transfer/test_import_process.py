@@ -59,8 +59,10 @@ def test_what_comes_of_it_is_what_an_import_gives(bundle: Path, ours: Store, tmp
         assert (len(found.ids), found.notes, found.sweeps) == (len(wanted.ids), wanted.notes, wanted.sweeps)
         for here, there in zip(found.ids, wanted.ids, strict=True):
             assert told(ours.db.home, here) == told(another.db.home, there)
-    with pytest.raises(ImportRefused, match=f"all 5 runs in bundle already exist here, as runs {found.ids[0]}, "):
-        import_in_child(ours.db.home, bundle, by="Lin", name="bundle")
+    with pytest.raises(
+        ImportRefused, match=f"all 5 runs in {bundle.name} already exist here, as runs {found.ids[0]}, "
+    ):
+        import_in_child(ours.db.home, bundle, by="Lin")
 
 
 def test_only_the_process_of_an_import_reads_files_of_runs() -> None:
@@ -149,8 +151,8 @@ def test_an_import_that_is_killed_between_its_files_and_its_rows_leaves_no_folde
     killing = threading.Thread(target=kill)
     before = counts(ours)
     killing.start()
-    with pytest.raises(ImportRefused, match=r"runs\.zip was killed by signal 9 .* Nothing was imported"):
-        import_in_child(ours.db.home, bundle, by="Lin", name="runs.zip")
+    with pytest.raises(ImportRefused, match=rf"{bundle.name} was killed by signal 9 .* Nothing was imported"):
+        import_in_child(ours.db.home, bundle, by="Lin")
     killing.join()
     assert seen
     assert (counts(ours), list(ours.db.home.path.glob("runs/*"))) == (before, [])

@@ -30,6 +30,7 @@ from engine.analysis.statistics.intervals import Interval
 from engine.analysis.total_work import unequal_work_of
 from engine.config_values import value_in_words
 from engine.data.catalogue import DATA_SETS
+from engine.errors import enumeration
 from engine.experiment import ReadySweep, TradeOff
 from engine.metrics import metric, unit_of_difference
 from engine.registry import known_experiment
@@ -130,9 +131,9 @@ def _sweet_spot(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader:
     level = [place for place, each in enumerate(found) if each is fast or is_unclear(ratio(fast, each, ""))]
     times = [f"{found[place].name} ({time_text(found[place].time_s)})" for place in level]
     if len(level) == len(found):
-        return f"No sweet spot: no clear difference between {_and(times)}."
+        return f"No sweet spot: no clear difference between {enumeration(times)}."
     near = [each for each, place in zip(times, level, strict=True) if found[place] is not fast]
-    unclear = f", without a clear difference from {_and(near)}" if near else ""
+    unclear = f", without a clear difference from {enumeration(near)}" if near else ""
     said = f"Sweet spot: {fast.name}, {time_text(fast.time_s)}{unclear}"
     for place in (level[0] - 1, level[-1] + 1):
         if 0 <= place < len(found):
@@ -242,7 +243,7 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
             values = [
                 f"{metric_in_words(result, one.result.mean)} at {one.mean.mean:.2f}" for one in sizes(own) if one.result
             ]
-            parts.append(f"no verdict{name}: {result.label.lower()} {_and(values)} updates of mean staleness")
+            parts.append(f"no verdict{name}: {result.label.lower()} {enumeration(values)} updates of mean staleness")
     said = f"{ready.question} {' '.join(map(_sentence, parts))}"
     if len(prices) < len(by_line):
         have = sum(min(LEAST_SEEDS, len(own)) for own in by_values(sweep.fields, runs).values())
@@ -346,10 +347,6 @@ def _cost(each: TimeSpent, unit: str) -> float:
 def _number(found: Interval) -> str:
     kind, low, high = "95 % interval " if found.is_known else "range ", f"{found.low:.2g}", f"{found.high:.2g}"
     return f"{found.mean:.2g}" + (f" ({kind}{low} to {high})" if low != high else "")
-
-
-def _and(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _are(name: str) -> str:

@@ -196,7 +196,7 @@ def ratio_of_rates(own: Sequence[tuple[int, float]], reference: Mapping[int, flo
     return Interval(median(above) / median(below), min(pairs), max(pairs), len(above), "range")
 
 
-def ratio_of_means(above: Sequence[float], below: Sequence[float], level: float = LEVEL) -> Interval:
+def ratio_of_means(above: Sequence[float], below: Sequence[float]) -> Interval:
     """Return the ratio of two independent means with Fieller's interval (1954); both errors count.
 
     Degrees of freedom are those of the smaller sample: Welch's cover only 92 % with 3 values in the denominator and 20
@@ -211,7 +211,7 @@ def ratio_of_means(above: Sequence[float], below: Sequence[float], level: float 
     error, base = variance(above) / len(above), variance(below) / len(below)
     if not error + base:
         return extremes
-    reach = student(level, min(len(above), len(below)) - 1)
+    reach = student(LEVEL, min(len(above), len(below)) - 1)
     share = reach**2 * base / fmean(below) ** 2
     if share >= 1:
         return extremes

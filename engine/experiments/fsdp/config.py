@@ -25,8 +25,6 @@ from engine.plugin import (
 )
 
 ADAMW, SGD = {"optimizer": "adamw"}, {"optimizer": "sgd"}
-SHARDED = ("sharded", "full")
-"""Stages in which a trainer holds a part of the state."""
 
 
 class FsdpConfig(TrainersConfig):

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from engine.errors import cut
 from engine.runtime.command.start import Start
 from engine.system.out_of_memory import gpu_failure, kernel_kills, kill_cause, memory_cause
 
@@ -52,7 +53,7 @@ def cause_of(text: str, code: int, start: Start, kills: int | None) -> str:
     if "ddress already in use" in text:
         return " It could not listen: the port is in use. Let it take a free one, such as that in MASTER_PORT."
     if raised:
-        return f" {_shortened(raised)}{'' if raised.endswith(('.', '!', '?')) else '.'}"
+        return f" {cut(raised, SHOWN)}{'' if raised.endswith(('.', '!', '?')) else '.'}"
     if code == 127 and (missing := _MISSING_PROGRAM.search(text)):
         return f" It did not find the program '{missing[1]}'. Install it, or correct the PATH of the runner."
     if code == 126:
@@ -66,12 +67,12 @@ def _known_exception(raised: str, start: Start) -> str:
         name = module[1].partition(".")[0]
         python = start.interpreter or "its interpreter"
         return (
-            f" {_shortened(raised)}. Install '{name}' for {python}, or use an interpreter that has it: clone the run "
+            f" {cut(raised, SHOWN)}. Install '{name}' for {python}, or use an interpreter that has it: clone the run "
             "and choose it under Interpreter, or name it with --python."
         )
     if raised.startswith("FileExistsError") or "to NOT exist" in raised:  # the second is LightningCLI's
         return (
-            f" {_shortened(raised).rstrip('.')}. If another run of the script wrote there at the same time, repeat "
+            f" {cut(raised, SHOWN).rstrip('.')}. If another run of the script wrote there at the same time, repeat "
             "this one, or run them one at a time: --exclusive."
         )
     return ""
@@ -84,7 +85,3 @@ def _raised(lines: Sequence[str]) -> str:
         if line[:1].strip() and _RAISED.fullmatch(line):
             return line.rstrip()
     return ""
-
-
-def _shortened(line: str) -> str:
-    return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"

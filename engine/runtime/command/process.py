@@ -212,7 +212,7 @@ class CommandProcess:
             self._until_gone(0.2)
         return _named(left)
 
-    def end_rest(self, grace_s: float = 1.0, kill_s: float = 3.0) -> tuple[list[str], list[str]]:
+    def end_rest(self) -> tuple[list[str], list[str]]:
         """End what is left after the first process has ended; return names and pids of those that were left, and of
         those that no signal ended.
         """
@@ -220,8 +220,8 @@ class CommandProcess:
             return [], []
         names = _named(left)
         _signal(left, signal.SIGTERM)
-        self._until_gone(grace_s)
-        return names, self.end(0.0, kill_s) if self.tree() else []
+        self._until_gone(1.0)
+        return names, self.end(0.0, kill_s=3.0) if self.tree() else []
 
     def _until_gone(self, within_s: float, pids: Collection[int] | None = None) -> None:
         """Wait for some processes to end, by default for all."""

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import signal
 import sys
 import time
@@ -29,6 +28,7 @@ from engine.runtime.worker.session import Execution, disturbance_of
 from engine.runtime.worker.sink import Sink, StopRequested, StopSwitch
 from engine.script.command import Command
 from engine.script.lengths import LengthProgress, ScriptPace
+from engine.script.settings import plain
 from engine.store import Store
 from engine.store.records import RankBatch, RankRow, RankState, Run
 from engine.store.timestamps import now
@@ -322,7 +322,7 @@ class CommandProgress(ProgressWriter):
         shown = {name: asdict(found[name]) for name in list(found)[:MOST_NOTED]}
         self.sink.note("recognised", shown)
         if given := self.sources.hyperparameters:
-            self.sink.note("hyperparameters", {name: _json_value(value) for name, value in given.items()})
+            self.sink.note("hyperparameters", {name: plain(value) for name, value in given.items()})
 
     def note_stored(self, batches: Sequence[RankBatch], final: bool) -> None:
         """Record new metrics; a script keeps its checkpoints itself."""
@@ -398,8 +398,3 @@ class CommandProgress(ProgressWriter):
             each.exit_code = code if is_first or code == 0 else exits.get(each.rank, self.process.orphans.get(each.pid))
             was_ended = each.exit_code is None or (each.exit_code == -signal.SIGTERM and each.rank != root)
             each.state = "ended" if was_ended else "failed" if each.exit_code else "done"
-
-
-def _json_value(value: object) -> object:
-    """Return a value as JSON can hold it: NaN and infinity as words."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -9,17 +9,17 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import psutil
-
+from engine.errors import enumeration
 from engine.hang.stacks import stack_file
+from engine.hang.watch import process_state
 from engine.store.timestamps import now
-from engine.trace.health import Health, ProcessState, RankState, Verdict, listed
+from engine.trace.health import Health, RankState, Verdict
 
 QUIET_S = 60.0
 """Seconds that a rank may be quiet, unless the environment variable `PARALLAB_HANG_S` names others: a script may wait
@@ -35,14 +35,6 @@ STACKS_S = 10
 """Seconds that py-spy may take for one process."""
 STANDARD = sys.stdlib_module_names
 _FRAME = re.compile(r"^\s+(?P<function>\S.*) \((?P<file>[^():]+):(?P<line>\d+)\)$")
-_STATES: Mapping[str, ProcessState] = {
-    psutil.STATUS_RUNNING: "running",
-    psutil.STATUS_STOPPED: "stopped",
-    psutil.STATUS_TRACING_STOP: "stopped",
-    psutil.STATUS_DISK_SLEEP: "disk wait",
-    psutil.STATUS_ZOMBIE: "dead",
-    psutil.STATUS_DEAD: "dead",
-}
 _WORDS = {"stopped": "it is stopped (SIGSTOP)", "disk wait": "it waits for a disk", "dead": "its process has ended"}
 
 
@@ -134,7 +126,7 @@ class StandstillWatch:
         cause = first.state if halted else "stuck"
         why = f": {_WORDS[first.state]}" if halted else ""
         sentence = (
-            f"{listed([each.role for each in named])} printed nothing, recorded nothing and used no CPU time for "
+            f"{enumeration([each.role for each in named])} printed nothing, recorded nothing and used no CPU time for "
             f"{min(each.since_s for each in named):.0f} s{why}{self._where(named)}."
         )
         sentence = sentence[0].upper() + sentence[1:]
@@ -162,14 +154,6 @@ class StandstillWatch:
                         path.parent.mkdir(mode=0o700, exist_ok=True)
                         path.write_text(text)
                         self._places[rank.role] = place_of(text)
-
-
-def process_state(pid: int) -> ProcessState:
-    """Return the state of a process of this machine."""
-    try:
-        return _STATES.get(psutil.Process(pid).status(), "sleeping")
-    except psutil.Error:
-        return "dead"
 
 
 def place_of(dumped: str) -> str:

@@ -11,7 +11,7 @@ from pickle import UnpicklingError
 
 from torch import Tensor
 
-from engine.errors import RankFailed, StoreBusy, StoreFull
+from engine.errors import RankFailed, StoreBusy, StoreFull, enumeration
 from engine.hang.rules import collective_cause
 from engine.hang.watch import HangWatch, WatchedRank
 from engine.runtime.rank import fork_server
@@ -24,7 +24,7 @@ from engine.store.timestamps import now
 from engine.system.out_of_memory import kernel_kills, kill_cause, memory_cause
 from engine.system.processes import describe_exit
 from engine.system.run_files import tail
-from engine.trace.health import Verdict, listed
+from engine.trace.health import Verdict
 
 OUTSTAY_S = 3.0
 """Seconds that an expendable rank may continue after all others are done."""
@@ -276,7 +276,7 @@ class RankMonitor:
         if first.echo and ended:  # nobody failed: one ended while this one still counted on it
             raise RankFailed(
                 first.role,
-                f"{first.failure} {listed(ended)} had ended by then: do all ranks take part equally often?",
+                f"{first.failure} {enumeration(ended)} had ended by then: do all ranks take part equally often?",
                 first.failure.traceback,
             )
         raise first.failure

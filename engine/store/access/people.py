@@ -7,7 +7,7 @@ from itertools import count
 from engine.access.confusables import is_shown, looks, plain
 from engine.access.passwords import hashed
 from engine.access.rules import LOST, PERMISSIONS, ROLES, Permission, Role
-from engine.errors import ConfigError, Problem, SignInRefused, UnknownName
+from engine.errors import ConfigError, Problem, SignInRefused, UnknownName, enumeration
 from engine.store.access.accounts import (
     ACCOUNT,
     NEW_PASSWORD,
@@ -325,7 +325,7 @@ def _taken(name: str, alike: str) -> str:
 
 def _check_role(role: str) -> None:
     if role not in ROLES:
-        raise ConfigError.of("role", f"role must be {', '.join(ROLES[:-1])} or {ROLES[-1]}; got '{role}'.")
+        raise ConfigError.of("role", f"role must be {enumeration(ROLES, 'or')}; got '{role}'.")
 
 
 def _checked_email(text: str) -> str:

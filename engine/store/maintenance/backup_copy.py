@@ -15,11 +15,10 @@ from engine.store.schema.upgrade import applied, known
 STEP_PAGES = 500
 """Pages (of 4 kB) copied at a time; writers and the disk get a pause after each."""
 PAUSE_S = 0.002
+TIMEOUT_S = 30.0
 
 
-def copy_store(
-    home: Home, target: Path, *, step_pages: int = STEP_PAGES, pause_s: float = PAUSE_S, timeout_s: float = 30.0
-) -> int:
+def copy_store(home: Home, target: Path, *, pause_s: float = PAUSE_S) -> int:
     """Write a snapshot of the store to the new file `target`; return its number of runs.
 
     The copy is made within one read transaction: writers continue and never restart it. It is one file without a
@@ -29,13 +28,13 @@ def copy_store(
         raise StoreError(f"{home.path} has no store to back up: no run has been launched yet.")
     make_private(target)
     with (
-        ReadConnection.open(home, timeout_s) as source,
-        as_store_errors(home, timeout_s),
-        closing(sqlite3.connect(target, timeout=timeout_s)) as copy,
+        ReadConnection.open(home, TIMEOUT_S) as source,
+        as_store_errors(home, TIMEOUT_S),
+        closing(sqlite3.connect(target, timeout=TIMEOUT_S)) as copy,
     ):
         with source.snapshot():
             runs = int(source.rows("SELECT count(*) FROM runs")[0][0])
-            source.connection.backup(copy, pages=step_pages, progress=lambda *_: time.sleep(pause_s))
+            source.connection.backup(copy, pages=STEP_PAGES, progress=lambda *_: time.sleep(pause_s))
         drop_hidden(copy)
         copy.execute("PRAGMA journal_mode = DELETE")
     return runs

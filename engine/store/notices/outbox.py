@@ -189,6 +189,8 @@ def _is_bad(run: Row) -> bool:
 
 # ---- The runner's side: take due messages, and record the result of each attempt ------------------------------------
 
+TAKEN = 8
+"""Messages taken at a time."""
 LEASE_S = 60.0
 """Time until a message whose sender died is sent again; longer than any attempt."""
 GIVE_UP_S = 24 * 3600.0
@@ -216,10 +218,10 @@ class DeliveryCommands:
         """Return whether a message is due; writes nothing."""
         return self.db.row(_DUE, [now(), 1]) is not None
 
-    def take_due(self, *, limit: int = 8) -> list[Message]:
+    def take_due(self) -> list[Message]:
         """Take the oldest due message of each of some subscriptions for an attempt; it is due again after LEASE_S."""
         with self.db.change() as connection:
-            due = [row[0] for row in self.db.rows(_DUE, [now(), limit])]
+            due = [row[0] for row in self.db.rows(_DUE, [now(), TAKEN])]
             for each in due:
                 sql = "UPDATE outbox SET attempts = attempts + 1, due_at = ? WHERE id = ?"
                 connection.execute(sql, [in_seconds(LEASE_S), each])

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.command.standstill import StandstillWatch, place_of, process_state
+from engine.hang.watch import process_state
+from engine.runtime.command.standstill import StandstillWatch, place_of
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes
