@@ -48,7 +48,7 @@ class Collection:
     store_bytes: int
     """Estimated bytes freed in the store's file; after execution, the file's actual reduction."""
     folder_bytes: int
-    """Bytes in the folders of deleted runs."""
+    """Bytes in the folders of deleted runs, and of files that they alone keep."""
 
 
 def preview(home: Home, policy: RetentionPolicy) -> Collection:
@@ -57,6 +57,7 @@ def preview(home: Home, policy: RetentionPolicy) -> Collection:
     with Reader.open(home) as reader, reader.db.snapshot():
         runs = to_delete(reader, policy.delete_after_days) if policy.delete_after_days is not None else []
         gone = {run.run_id for run in runs}
+        file_bytes = reader.files.bytes_only_of(gone)
         curves = to_thin(reader, policy.thin_after_days, policy.points) if policy.thin_after_days is not None else []
     curves = [curve for curve in curves if curve.run_id not in gone]
     points = sum(run.points for run in runs) + sum(curve.points - policy.points for curve in curves)
@@ -65,7 +66,7 @@ def preview(home: Home, policy: RetentionPolicy) -> Collection:
         tuple(runs),
         points,
         points * POINT_BYTES,
-        sum(size_of(home.run_folder(run.run_id)) for run in runs),
+        sum(size_of(home.run_folder(run.run_id)) for run in runs) + file_bytes,
     )
 
 
@@ -88,6 +89,7 @@ def collect(home: Home, policy: RetentionPolicy, *, by: str, timeout_s: float = 
                 deleted.append(run)
                 points += run.points
         points += sum(thin(store, curve, policy.points) for curve in wanted.thinned)
+        store.files.sweep()
         freed = sum(give_back(store))
     return Collection(wanted.thinned, tuple(deleted), points, freed, wanted.folder_bytes)
 
