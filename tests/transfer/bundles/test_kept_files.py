@@ -1,6 +1,5 @@
 """Kept files in bundles: they come along with their hash checked, and nothing hostile does."""
 
-import io
 import json
 import zipfile
 from hashlib import sha256
@@ -8,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.commands.kept_files import keep_file
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.runs.files import arriving_content, content_path, unkept
+from engine.store.runs.files import content_path, unkept
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.import_child import import_path
+from tests.labs import basic
 from tests.transfer.bundles.bundle_files import Change, changed, counts, refusal, row, text, without
 
 WEIGHTS = b"\0" * 20_000_000
@@ -27,8 +26,7 @@ def with_files(theirs: Home, tmp_path: Path) -> Path:
     """Give a bundle of two runs, of which the second used what the first keeps."""
     with Store.open(theirs) as store:
         for run_id, name, content in ((1, "net.pt", WEIGHTS), (1, "a.txt", b"a"), (2, "copy.pt", WEIGHTS)):
-            with arriving_content(theirs, io.BytesIO(content)) as arriving:
-                keep_file(store, run_id, name, arriving, by="Ada")
+            basic.keep(store, run_id, name, content)
         store.files.use(2, sha256(b"a").hexdigest(), by="Ada")
         write_bundle(store.read, [1, 2], tmp_path / "files.zip", by="Ada")
     return tmp_path / "files.zip"
@@ -37,10 +35,10 @@ def with_files(theirs: Home, tmp_path: Path) -> Path:
 def test_kept_and_used_files_come_along_once(with_files: Path, ours: Store) -> None:
     first, second = import_path(ours, with_files, by="Lin").ids
     with Reader.open(ours.db.home) as reader:
-        kept = {(each.run_id, each.name, each.bytes, each.who) for each in reader.files.of([first, second])}
+        kept = {(each.run_id, each.name, each.bytes) for each in reader.files.of([first, second])}
         assert kept == {
-            *((first, "net.pt", len(WEIGHTS), "Ada"), (first, "a.txt", 1, "Ada")),
-            (second, "copy.pt", len(WEIGHTS), "Ada"),
+            *((first, "net.pt", len(WEIGHTS)), (first, "a.txt", 1)),
+            (second, "copy.pt", len(WEIGHTS)),
         }
         assert [(each.name, each.sha256) for each in reader.files.used(second)] == [("a.txt", sha256(b"a").hexdigest())]
         assert unkept(reader.db) == [] and len(list(ours.db.home.files.glob("*/*"))) == 2
