@@ -29,7 +29,7 @@ def files(reader: Reader, found: Compared, view: CompareView) -> CompareView:
     kinds = {each.name: seen(reader.db.home, each).kind for each in kept}
     counts = Counter(each.name for each in kept)
     order = ("picture", "table", "text")
-    known = sorted(counts, key=lambda name: (order.index(kinds[name]), -counts[name], name))
+    known = sorted(counts, key=lambda name: (-counts[name], order.index(kinds[name]), name))
     view = several_of(view, "files", "Files", known, str, placeholder=", ".join(known[:MOST_NAMES]), width=480)
     for name in view.files or known[:MOST_NAMES]:
         _side_by_side(reader, found, name, [each for each in kept if each.name == name])

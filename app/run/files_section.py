@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.ui import current_user
-from app.ui.html import block, run_link, stacked, table, when
+from app.ui.html import block, nowrap, run_link, stacked, table, when, wide
 from app.ui.kept_files import cards, file_link, is_shown, seen, short_hash
 from app.ui.store_access import command
 from engine.access.quotas import size
@@ -32,10 +32,10 @@ def files(run: Run, reader: Reader) -> None:
         users = reader.files.users(each.sha256 for each in kept)
         rows = [
             [
-                file_link(each),
-                size(each.bytes),
+                wide(file_link(each), breaks=True),
+                nowrap(size(each.bytes)),
                 short_hash(each.sha256),
-                when(each.at),
+                nowrap(when(each.at)),
                 _runs(users.get(each.sha256, [])),
             ]
             for each in kept
@@ -45,9 +45,9 @@ def files(run: Run, reader: Reader) -> None:
         makers = reader.files.makers(each.sha256 for each in used)
         rows = [
             [
-                each.name,
+                wide(each.name, breaks=True),
                 short_hash(each.sha256),
-                when(each.at),
+                nowrap(when(each.at)),
                 _runs([run_id for run_id in makers.get(each.sha256, []) if run_id != run.id]) or "no longer kept",
             ]
             for each in used
