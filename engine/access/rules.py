@@ -94,6 +94,7 @@ COMMANDS: dict[str, CommandRule] = {
     "import": _for("member", "import runs"),
     "clean up": _for("admin", "clean up leftovers"),
     "collect": _for("admin", "thin and delete old runs"),
+    "delete": _for("admin", "delete runs"),
     "back up": _for("admin", "back up the store"),
     "restore": _for("admin", "restore the store"),
     "mend": _for("admin", "repair the store"),

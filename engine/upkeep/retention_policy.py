@@ -1,6 +1,7 @@
 """Retention policy of a lab: preview and execution."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +93,33 @@ def collect(home: Home, policy: RetentionPolicy, *, by: str, timeout_s: float = 
         store.files.sweep()
         freed = sum(give_back(store))
     return Collection(wanted.thinned, tuple(deleted), points, freed, wanted.folder_bytes)
+
+
+PROTECTED = (
+    "Runs that have not ended, that have a star, a pin or a tag, or a job on a cluster, that a live run resumes, and "
+    "runs of a sweep in progress are kept."
+)
+
+
+def deletable(reader: Reader, run_ids: Sequence[int]) -> list[int]:
+    """Return those of some runs that may be deleted, in order."""
+    free = {each.run_id for each in to_delete(reader, 0.0)}
+    return [run_id for run_id in run_ids if run_id in free]
+
+
+def delete_runs(home: Home, run_ids: Sequence[int], *, by: str, timeout_s: float = 30.0) -> list[int]:
+    """Delete runs with all that is recorded of them, their folders and their files, one after another; return those
+    that are gone. Protected ones are kept. Raises Forbidden, and nothing is deleted.
+    """
+    with Store.open(home, timeout_s=timeout_s) as store:
+        store.runs.permit_deletion(chosen := deletable(store.read, run_ids), by=by)
+        deleted = []
+        for run_id in chosen:
+            if delete(store, run_id, 0.0):
+                shutil.rmtree(home.run_folder(run_id), ignore_errors=True)
+                deleted.append(run_id)
+        store.files.sweep()
+    return deleted
 
 
 def size_of(folder: Path) -> int:
