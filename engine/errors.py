@@ -22,6 +22,7 @@ EngineError
 │   ├── NoSuchRun         no run has that id
 │   ├── NoSuchSweep       no sweep has that id
 │   ├── NoSuchDuel        no duel has that id
+│   ├── NoSuchFile        the run keeps no file of that name
 │   └── WrongStatus       the status of a run, or of all runs of a sweep, does not allow that command
 ├── OutputFailed          a file or stream that the person named can't be written
 ├── RunnerError           the runner can't start, or does not answer
@@ -170,6 +171,10 @@ class NoSuchSweep(StoreError):
 
 class NoSuchDuel(StoreError):
     """No duel has that id."""
+
+
+class NoSuchFile(StoreError):
+    """The run keeps no file of that name."""
 
 
 class WrongStatus(StoreError):

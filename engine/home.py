@@ -144,6 +144,11 @@ class Home:
         """Folder of one run's logs and artifacts (not created here)."""
         return self.path / "runs" / str(run_id)
 
+    @property
+    def files(self) -> Path:
+        """Content of the files that runs keep, each once, under its SHA-256 hash."""
+        return self.path / "files"
+
     def unnamed(self, sentence: str) -> str:
         """Return a sentence without this home's paths, for readers who must not see them."""
         for named in (f" in {self.database}", f" {self.database}"):

@@ -14,6 +14,7 @@ does the same for a script that is written for one of these, as far as `log` goe
 
     with lab.record(experiment="net", config={"lr": 0.1}) as run:
         run.log({"loss": 0.5}, step=1)
+        run.keep("net.pt")
 
 In a lab without accounts pass your name instead of a token: Parallab(owner="ada"). There, a command also needs the
 secret of the console's link: it is read from the home in PARALLAB_HOME if you own it, or pass secret="…". Responses are
@@ -24,10 +25,13 @@ secret are sent only to the lab: they never appear in an error and never follow 
 from __future__ import annotations
 
 import atexit
+import glob
+import io
 import ipaddress
 import json
 import os
 import platform
+import shutil
 import signal
 import sys
 import threading
@@ -39,6 +43,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from email.message import Message
+from hashlib import sha256
 from http.client import HTTPException
 from math import isfinite, isnan
 from pathlib import Path
@@ -389,6 +394,45 @@ class Parallab:
         """
         return self._post(f"/runs/{int(run_id)}/marks", self._named(marks))
 
+    def files(self, run_id: int) -> dict[str, Any]:
+        """Return the `files` that a run keeps, each with its SHA-256 hash, and those of other runs that it `used`."""
+        return self._get(f"/runs/{int(run_id)}/files")
+
+    def keep(self, run_id: int, source: str | os.PathLike[str] | bytes, name: str = "") -> dict[str, Any]:
+        """Keep a file of a run, such as a checkpoint, a picture or a table, and return it: the file at a path, under
+        its own name unless another one is given, or bytes under a name. It takes the place of one of that name.
+        """
+        if not isinstance(source, bytes):
+            name = name or Path(source).name
+        elif not name:
+            raise ValueError("Bytes need a name, such as 'loss.png'.")
+        if name in (".", "..") or set(name) & {"/", "\\"}:
+            raise ValueError(f"The name of a file must not have / or \\; got '{name}'.")
+        with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:  # noqa: PTH123 any path
+            digest, size = _digest(file)
+            given = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
+            asked = {"sha256": digest, **self._named({})}
+            with self._open("PUT", _file_path(run_id, name), asked, file, given) as answer:
+                return _read(answer)
+
+    def fetch(self, run_id: int, name: str, to: str | os.PathLike[str] = ".") -> Path:
+        """Copy a file that a run keeps to a path or into a folder, check its hash, and return where it is."""
+        found = {each["name"]: each["sha256"] for each in self.files(run_id)["files"]}
+        path = Path(to) / Path(name).name if Path(to).is_dir() else Path(to)
+        part = path.with_name(f"{path.name}.part")
+        with self._open("GET", _file_path(run_id, name)) as answer, part.open("wb") as file:
+            shutil.copyfileobj(answer, file)
+        with part.open("rb") as file:
+            if _digest(file)[0] != found.get(name):
+                part.unlink()
+                raise ParallabError(f"The file '{name}' of run {run_id} changed on its way. Fetch it again.")
+        return part.replace(path)
+
+    def use(self, run_id: int, source: str | os.PathLike[str]) -> dict[str, Any]:
+        """Record that a run used a file that another run keeps, known by its content, and return it."""
+        with open(source, "rb") as file:  # noqa: PTH123 any path
+            return self._post(f"/runs/{int(run_id)}/uses", self._named({"sha256": _digest(file)[0]}))
+
     def _named(self, body: dict[str, Any]) -> dict[str, Any]:
         return body if self._token or not self.owner else {**body, "owner": self.owner}
 
@@ -428,7 +472,7 @@ class Parallab:
         method: str,
         path: str,
         query: Mapping[str, Any] | None = None,
-        body: bytes | None = None,
+        body: bytes | IO[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
         with_secret: bool = False,
     ) -> IO[bytes]:
@@ -444,7 +488,9 @@ class Parallab:
         pause_s = FIRST_PAUSE_S
         for left in range(self.tries - 1, -1, -1):
             given_headers = {"Accept": "application/json", **self._agent, **(headers or {})}
-            request = Request(address, body, given_headers, method=method)
+            if body is not None and not isinstance(body, bytes):
+                body.seek(0)
+            request = Request(address, body, given_headers, method=method)  # type: ignore[arg-type]
             if shown := self._token or (self._link_secret() if with_secret else ""):
                 request.add_unredirected_header("Authorization", f"Bearer {shown}")
             try:
@@ -501,6 +547,19 @@ def _refused(error: HTTPError) -> Refused:
     except (ValueError, KeyError, TypeError, AttributeError):
         return Refused(error.code, f"The server is not a Parallab lab: {error.reason}. Check the URL.", {}, False)
     return Refused(error.code, sentence, problems)
+
+
+def _digest(file: IO[bytes]) -> tuple[str, int]:
+    """Return the SHA-256 hash and the size of a file."""
+    digest, size = sha256(), 0
+    while piece := file.read(1 << 20):
+        digest.update(piece)
+        size += len(piece)
+    return digest.hexdigest(), size
+
+
+def _file_path(run_id: int, name: str) -> str:
+    return f"/runs/{int(run_id)}/files/{quote(name, safe='')}"
 
 
 def _joined(metrics: Iterable[str]) -> str | None:
@@ -605,6 +664,34 @@ class RecordedRun:
             self._rows.append(row)
             if len(self._rows) == MOST_ROWS:
                 self._wake.set()
+
+    def keep(self, source: str | os.PathLike[str] | bytes, name: str = "") -> bool:
+        """Keep a file as `Parallab.keep` does, at once; where the lab does not take it, say so, return False, and let
+        the program go on.
+        """
+        sender = copy(self.lab)
+        sender.tries = 2
+        try:
+            sender.keep(self.run_id, source, name)
+        except (ParallabError, OSError, ValueError) as error:
+            named = name or (Path(source).name if not isinstance(source, bytes) else "")
+            _say(f"run {self.run_id}: the file {named} is not in the lab: {error}")
+            return False
+        return True
+
+    def use(self, run_id: int, name: str, to: str | os.PathLike[str] = ".") -> Path:
+        """Copy a file of another run as `Parallab.fetch` does, record that this run used it, and return its path."""
+        path = self.lab.fetch(run_id, name, to)
+        self.lab.use(self.run_id, path)
+        return path
+
+    def log_artifact(self, source: str | os.PathLike[str], name: str | None = None, **more: Any) -> None:
+        """Keep a file, as `wandb.Run.log_artifact` does; of a folder, its files."""
+        _keep_artifact(self, source, name, **more)
+
+    def save(self, source: str | os.PathLike[str], **more: Any) -> None:
+        """Keep the files that match a pattern, as they are now."""
+        _keep_matching(self, source, **more)
 
     def finish(
         self, exit_code: int | None = None, *, cause: str = "", error: str = "", timeout_s: float = EXIT_S
@@ -798,7 +885,7 @@ def _numbers(data: Mapping[str, Any], above: str = "") -> dict[str, Any]:
                 value = float(value)
             except (TypeError, ValueError):
                 what = f"'{above}{name}' is {_a(type(value).__name__)}"
-                raise NotCarried(f"{what}: Parallab takes numbers, no texts, pictures or tables.") from None
+                raise NotCarried(f"{what}: log takes numbers. Keep a picture, table or text as a file.") from None
         found[f"{above}{name}" if above else name] = value if isfinite(value) else _not_finite(value)
     return found
 
@@ -907,6 +994,11 @@ def log(data: Mapping[str, Any], step: int | None = None, commit: bool = True) -
     _present().log(data, step, commit)
 
 
+def save(glob_str: str | os.PathLike[str], base_path: Any = None, policy: str = "live") -> None:
+    """Keep the files that match a pattern with the present run, as they are now."""
+    _keep_matching(_present(), glob_str, base_path, policy)
+
+
 def finish(exit_code: int | None = None, quiet: bool | None = None) -> None:
     """End the present run."""
     if _runs:
@@ -916,6 +1008,37 @@ def finish(exit_code: int | None = None, quiet: bool | None = None) -> None:
 def login(**_: Any) -> bool:
     """Return whether PARALLAB_TOKEN is valid; raises Refused otherwise."""
     return bool(Parallab().me())
+
+
+def _keep_artifact(
+    run: RecordedRun,
+    source: str | os.PathLike[str],
+    name: str | None = None,
+    type: str | None = None,
+    aliases: Any = None,
+    *,
+    folder: str = "",
+) -> None:
+    """Keep a file, or those in a folder, under one name without folders: Parallab has neither types nor versions."""
+    if not isinstance(source, (str, os.PathLike)):
+        kind = _a(source.__class__.__name__).capitalize()
+        raise NotCarried(f"{kind} is not carried by Parallab, which keeps files. Give the path of one.")
+    if aliases:
+        raise NotCarried("Aliases are not carried by Parallab, which keeps one file under a name. Leave them out.")
+    path = Path(source)
+    for each in sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]:
+        inner = each.relative_to(path).as_posix() if path.is_dir() else name or path.name
+        run.keep(each, f"{folder}/{inner}".strip("/").replace("/", "-"))
+
+
+def _keep_matching(run: RecordedRun, pattern: str | os.PathLike[str], base_path: Any = None, policy: str = "") -> None:
+    if policy == "end":
+        raise NotCarried(
+            "save(policy='end') is not carried by Parallab, which keeps a file as it is now. Leave it out."
+        )
+    for each in sorted(glob.glob(os.fspath(pattern))):  # noqa: PTH207 any pattern
+        if Path(each).is_file():
+            run.keep(each)
 
 
 def _present() -> RecordedRun:
@@ -982,6 +1105,28 @@ def log_params(params: Mapping[str, Any]) -> None:
     (active_run() or start_run()).config.update(params)
 
 
+def log_artifact(
+    local_path: str | os.PathLike[str], artifact_path: str | None = None, name: str | None = None, **more: Any
+) -> None:
+    """Keep a file with the present run, as MLflow and W&B do; folders become part of its name."""
+    _keep_artifact(active_run() or start_run(), local_path, name, folder=artifact_path or "", **more)
+
+
+def log_artifacts(local_dir: str | os.PathLike[str], artifact_path: str | None = None) -> None:
+    """Keep the files of a folder."""
+    log_artifact(local_dir, artifact_path)
+
+
+def log_text(text: str, artifact_file: str) -> None:
+    """Keep a text as a file."""
+    (active_run() or start_run()).keep(text.encode(), artifact_file.strip("/").replace("/", "-"))
+
+
+def log_dict(dictionary: Any, artifact_file: str) -> None:
+    """Keep a dict as a file of JSON."""
+    log_text(json.dumps(dictionary, indent=2, default=str), artifact_file)
+
+
 def set_tag(key: str, value: Any) -> None:
     """Add the tag `key=value`."""
     set_tags({key: value})
@@ -1002,6 +1147,6 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     raise NotCarried(
-        f"'{name}' is not carried by Parallab, which takes numbers, settings and tags: see docs/api.md for the calls "
-        "of W&B, Trackio and MLflow that it has."
+        f"'{name}' is not carried by Parallab, which takes numbers, settings, tags and files: see docs/api.md for the "
+        "calls of W&B, Trackio and MLflow that it has."
     )

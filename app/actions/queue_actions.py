@@ -12,7 +12,7 @@ from app.ui import current_user, dialogs
 from app.ui.html import as_text
 from app.ui.store_access import command, reading
 from app.ui.widgets import close_dialog, keep_label, show_facts
-from engine.errors import WrongStatus
+from engine.errors import WrongStatus, counted
 from engine.home import Home
 from engine.launch_options import PRIORITIES, Priority
 from engine.queue.cluster_wait import cluster_wait
@@ -21,6 +21,7 @@ from engine.queue.forecast import NEXT, Wait, outlook, prospect, start_in_words
 from engine.store import Launch, Reader, Store
 from engine.store.access.authorization import what
 from engine.store.records import ENDED, Run, RunRow
+from engine.upkeep.retention_policy import PROTECTED, deletable, delete_runs
 
 NAMED = 3
 """Number of different counts that an estimate names."""
@@ -140,6 +141,47 @@ def _sentence(words: str) -> str:
     """Return words as a sentence; a name at the start keeps its case."""
     starts_low = words.startswith(("waits", "held", "on hold", "starts", "to be", "next", "position"))
     return f"{words[:1].upper() if starts_low else words[:1]}{words[1:]}."
+
+
+# ---- The deletion of several runs, which only those offer who may -------------------------------------------------
+
+
+def delete_selected(runs: Sequence[RunRow]) -> None:
+    """Show the button that deletes the selected runs which have ended, to a person who may, after a confirmation."""
+    ended = [run.id for run in runs if run.status in ENDED]
+    owners = list(dict.fromkeys(run.owner for run in runs if run.status in ENDED))
+    if ended and current_user.may("delete", owners) and st.button("Delete", key="runs.delete"):
+        dialogs.open_soon(ask_delete_all, ended)
+
+
+@st.dialog("Delete the selected runs for good?")
+def ask_delete_all(run_ids: Sequence[int]) -> None:
+    """Ask to type their number, then delete; protected runs are kept."""
+    with reading() as reader:
+        found = deletable(reader, run_ids)
+    kept = len(run_ids) - len(found)
+    if not found:
+        close_dialog(f"None of the selected runs can be deleted. {PROTECTED}")
+        return
+    count = counted(len(found), "run")
+    st.write(
+        f"{count} will be deleted with settings, curves, events, notes, logs, checkpoints and kept files. This can't "
+        "be undone; only a bundle that you downloaded, or a backup, has them then."
+    )
+    if kept:
+        st.caption(f"{counted(kept, 'selected run')} will be kept. {PROTECTED}")
+    typed = st.text_input(f"Type {len(found)} to confirm", key="runs.delete.typed", width=200)
+    with st.container(horizontal=True):
+        is_sure = typed.strip() == str(len(found))
+        pressed = st.button(f"Delete {count}", type="primary", key="runs.delete-all", disabled=not is_sure)
+        if pressed and is_sure:
+            with st.spinner("Deleting…"):
+                done = command(lambda store: delete_runs(store.db.home, found, by=current_user.whoever()))
+            if done is not None:
+                st.toast(f"Deleted {counted(len(done), 'run')}.")
+                st.rerun()
+        if st.button("Keep them"):
+            st.rerun()
 
 
 # ---- The cancellation of several runs that are selected in a table -------------------------------------------------

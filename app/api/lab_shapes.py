@@ -20,8 +20,8 @@ class Me(Shape):
     agent: str | None = Field(description="The agent that asks, which acts with a member's permissions at most.")
     accounts: bool = Field(description="Whether the lab has accounts.")
     may: list[str] = Field(
-        description="Permitted commands on the person's own objects; the API has launch, cancel, note, record, report "
-        "and marks."
+        description="Permitted commands on the person's own objects; the API has launch, cancel, note, record, report, "
+        "marks and files."
     )
 
 
@@ -40,8 +40,10 @@ class QuotaTold(Shape):
     max_run_time_s: Number | None = Field(description="Longest time limit of a run.")
     reported: Count = Field(description="Runs that programs elsewhere report now.")
     max_reported: int | None
-    disk_bytes: Count = Field(description="Of folders and store, as last measured.")
+    disk_bytes: Count = Field(description="Of folders and store, as last measured, and of kept files.")
     max_disk_gb: Number | None
+    file_bytes: Count = Field(description="Of the files that the runs keep.")
+    max_files_gb: Number | None
     agent_runs: Count = Field(description="Queued and running runs of the person's agents.")
     max_agent_runs: int | None
     own_agent_runs: Count | None = Field(description="Those of the agent that asks; null for a person.")

@@ -16,6 +16,7 @@ from app.api import (
     analysis_routes,
     catalogue_routes,
     curve_routes,
+    file_routes,
     lab_routes,
     launch_routes,
     report_routes,
@@ -27,6 +28,7 @@ from app.api.report_routes import LONGEST_REPORT
 from app.auth.bearer import API
 from engine import __version__
 from engine.home import ROOT
+from engine.store.runs.files import LARGEST_FILE
 
 ABOUT = """Read runs, curves, logs, the queue and the machine of a Parallab lab as JSON, launch runs, and report runs
 of programs that Parallab did not start.
@@ -75,6 +77,7 @@ def api() -> FastAPI:
         analysis_routes,
         launch_routes,
         report_routes,
+        file_routes,
     ):
         for route in part.router.routes:
             if isinstance(route, APIRoute):  # unwrap docstrings: viewers wrap descriptions
@@ -100,7 +103,7 @@ REPORTS = ("/reported-runs", "/report")
 
 class ShortBodies:
     """ASGI middleware that refuses bodies of more than `LONGEST_BODY` bytes; those of programs that report may have
-    `LONGEST_REPORT`.
+    `LONGEST_REPORT`, files `LARGEST_FILE`.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -111,6 +114,7 @@ class ShortBodies:
             await self.app(scope, receive, send)
             return
         most = LONGEST_REPORT if scope["path"].endswith(REPORTS) else LONGEST_BODY
+        most = LARGEST_FILE if scope["method"] == "PUT" else most
         sentence = f"The request body must be at most {most // 1024:,} KB."
         declared = Headers(scope=scope).get("content-length", "")
         if declared.isdecimal() and int(declared[:18]) > most:

@@ -27,6 +27,7 @@ TABS = {
     "parallel": "Parallel coordinates",
     "differences": "Differences",
     "timelines": "Timelines",
+    "files": "Files",
 }
 LOGS = ("", "x", "y", "xy")
 MOST_IDS = 1_000
@@ -34,7 +35,7 @@ LONGEST = 2_000
 """Greatest number of characters read from one value of a link."""
 _ENTRY = re.compile(r'\s*"(?P<quoted>(?:[^"]|"")*)"\s*(?:,|$)|(?P<plain>[^,]*)(?:,|$)')
 UNGROUPED = "none"
-_NAMES = ("metrics", "group", "axes", "columns")
+_NAMES = ("metrics", "group", "axes", "columns", "files")
 """Fields with comma-separated names."""
 _IDS = ("runs", "pins")
 
@@ -80,6 +81,8 @@ class CompareView:
     """Values and settings beside the legend; empty: the value by which the runs are ranked."""
     sort: str = ""
     """The column by which the legend is sorted, in descending order after a minus sign."""
+    files: tuple[str, ...] = ()
+    """Names of the kept files that are shown side by side; empty: the first ones."""
 
 
 def read_view(query: Mapping[str, str]) -> tuple[CompareView, list[str]]:

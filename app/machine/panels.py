@@ -150,6 +150,7 @@ def room(reader: Reader, home: Home) -> None:
             ("Store", size(found.store)),
             ("Write-ahead log", size(found.write_ahead_log)),
             ("Run folders (without points)", size(reader.quotas.folder_bytes())),
+            ("Files that runs keep", size(reader.quotas.file_bytes())),
             ("Backups", size(sum(backup.size for backup in backups(home)))),
             ("Set aside", size(aside)),
             ("Home", str(home.path)),

@@ -84,6 +84,7 @@ def frame(run: Run, reader: Reader, section: str, picture: bool, live: tuple[Slo
         reader.runs.cloned_as(run.id),
         reader.details.counts_passes(run.id),
         reader.details.logs(run.id),
+        [(each.name, each.sha256) for each in (*reader.files.of([run.id]), *reader.files.used(run.id))],
     ]
     if run.target and (job := reader.cluster_jobs.of(run.id)):
         there.append((job.job_id, job.state, job.reason, job.nodes))
@@ -181,5 +182,5 @@ LIVE = {
     "Ranks": LiveSection(slots=ranks, figures=phases),
     "Events": LiveSection(slots=_events),
 }
-STATIC = ("Log", "Config", "Environment", "Notes")
+STATIC = ("Files", "Log", "Config", "Environment", "Notes")
 """Sections without live data. While a section is open that is neither live nor static, each update reruns the page."""

@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.links.compare import names_text, read_names
 from app.run import live_update, log_tail, summary_html
+from app.run.files_section import files, has_files
 from app.run.histograms import histograms
 from app.run.lineage import lineage
 from app.run.memory_section import memory
@@ -246,6 +247,7 @@ SECTIONS = {
     "Memory": memory,
     "Histograms": histograms,
     "Episode": episode,
+    "Files": files,
     "Log": log,
     "Events": events,
     "Config": config,
@@ -265,6 +267,7 @@ def tabs(run: Run, reader: Reader, picture: bool) -> list[str]:
         "Memory": lambda: "Memory" in own,
         "Histograms": lambda: reader.details.has_histograms(run.id),
         "Episode": lambda: picture,
+        "Files": lambda: has_files(run, reader),
         "Log": lambda: not run.reported,
         "Ranks": lambda: bool(known or (run.active and not run.reported) or reader.details.ranks(run.id)),
         "Timeline": lambda: bool(known or reader.traces.newest(run.id)),

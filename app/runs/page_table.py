@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app.actions.annotations import baseline_beside, mark_selected, undo_last
-from app.actions.queue_actions import cancel_selected, in_short
+from app.actions.queue_actions import cancel_selected, delete_selected, in_short
 from app.core.formatting import duration
 from app.export.view_report import RUNS, Seen, download, here, rows_of, view_report
 from app.links import compare
@@ -275,6 +275,7 @@ def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str], one: Ta
     if comparison:
         st.page_link(widgets.PAGES["compare"], label="Compare", query_params=comparison, width="content")
     cancel_selected(runs)
+    delete_selected(runs)
     mark_selected(runs, stands if one else None, baseline_beside(reader, stands.experiment) if one and stands else None)
 
 

@@ -51,6 +51,7 @@ _NOWRAP, _TITLED, _STRONG, _SMALL, _QUIET = map(_piece, ("nowrap", "titled", "st
 _PARAGRAPH, _LABELLED, _CAPTION = map(_piece, ("paragraph", "labelled", "caption"))
 _FACT_ROW, _ENTRY, _FACTS, _TABLE = map(_piece, ("fact_row", "entry", "facts", "table"))
 _TILE, _TILE_ROW, _WIDE, _BAR, _BRANCH = map(_piece, ("tile", "tile_row", "wide", "bar", "branch"))
+_FILE_CARD, _PICTURE, _DOWNLOAD, _TEXT = map(_piece, ("file_card", "picture", "download", "preformatted"))
 _BREADCRUMB, _STRIP, _TERM = map(_piece, ("breadcrumb", "strip", "term"))
 
 
@@ -190,6 +191,26 @@ def block(css_class: str, content: str) -> Markup:
 def code(words: str) -> Markup:
     """Return words as code."""
     return _CODE(words)
+
+
+def preformatted(words: str) -> Markup:
+    """Return a text with its lines and blanks."""
+    return _TEXT(words)
+
+
+def picture(address: str, alt: str, width: int, height: int) -> Markup:
+    """Return a picture of this console's own, as large as its place allows; a press opens nothing."""
+    return _PICTURE(address, alt, width, height)
+
+
+def download_link(words: str, address: str) -> Markup:
+    """Return a link that downloads a file."""
+    return _DOWNLOAD(words, address)
+
+
+def file_card(head: Iterable[str], content: str) -> Markup:
+    """Return a file below its heading."""
+    return _FILE_CARD(head, content)
 
 
 def fact_row(parts: Iterable[str]) -> Markup:

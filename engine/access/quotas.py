@@ -51,6 +51,7 @@ BOUNDS: dict[str, Bounds] = {
     "max_run_time_s": Bounds(1, LONGEST_S, "run time", "s", is_whole=False),
     "max_reported_per_person": Bounds(0, 10_000, "reported runs at once"),
     "max_disk_gb": Bounds(0.001, 1_000_000, "disk space of runs", "GB", is_whole=False),
+    "max_files_gb": Bounds(0, 1_000_000, "files that runs keep", "GB", is_whole=False),
     "max_agent_runs_per_person": Bounds(0, 10_000, "queued and running runs of agents"),
 }
 """Every limit, by its name in the file."""
@@ -77,6 +78,8 @@ class Limits:
     """Individual limits by person; limits missing there are everyone's."""
     max_reported_per_person: int | None = None
     """Runs that programs outside of Parallab report at once."""
+    max_files_gb: float | None = None
+    """Of all runs of a person together; they count among the disk space too."""
 
     def of(self, person: str) -> "Limits":
         """Return the limits of one person."""

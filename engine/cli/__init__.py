@@ -58,6 +58,7 @@ COMMANDS = {
     "restore": CommandEntry("upkeep", "Replace the store by a backup."),
     "fsck": CommandEntry("upkeep", "Check the store's integrity and repair it."),
     "gc": CommandEntry("upkeep", "Thin the curves of old runs, delete older ones."),
+    "delete": CommandEntry("upkeep", "Delete runs for good."),
     "doctor": CommandEntry("upkeep", "Check the machine and suggest fixes."),
 }
 

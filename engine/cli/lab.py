@@ -336,6 +336,7 @@ class QuotaTexts:
     max_run_time_s: str | None = _quota("max_run_time_s", "--run-time")
     max_reported_per_person: str | None = _quota("max_reported_per_person", "--reported")
     max_disk_gb: str | None = _quota("max_disk_gb", "--disk")
+    max_files_gb: str | None = _quota("max_files_gb", "--files")
 
 
 @command("set", within=limits_command, short_help="Set quotas, for everyone or for one person.")
@@ -362,8 +363,8 @@ def set_command(
     of_lab = {"host_network": host_network, "disturbed_above": disturbed_above}
     if not asked and all(value is None for value in of_lab.values()):
         own = (
-            "--running, --queued, --cores, --gpus, --agent-runs, --run-time, --reported, --disk, --host-network, "
-            "--disturbed-above"
+            "--running, --queued, --cores, --gpus, --agent-runs, --run-time, --reported, --disk, --files, "
+            "--host-network, --disturbed-above"
         )
         raise ConfigError.of("", f"limits set needs at least one of {own}.")
     for name, value in of_lab.items():
@@ -410,7 +411,7 @@ def _show(home: Home) -> None:
         click.echo("Ranks may listen on the machine's network where they can't have a network namespace.")
     click.echo(f"A run is disturbed if others took more than {found.disturbed_above_percent:g} % of its CPU time.")
     if names:
-        headings = ("PERSON", "RUNNING", "QUEUED", "CORES", "GPUS", "RUN TIME", "REPORTED", "DISK")
+        headings = ("PERSON", "RUNNING", "QUEUED", "CORES", "GPUS", "RUN TIME", "REPORTED", "DISK", "FILES")
         click.echo(table(headings, [_usage(by_name.get(name, Held(name)), found.of(name)) for name in names]))
 
 
@@ -433,8 +434,13 @@ def _usage(held: Held, mine: Limits) -> tuple[object, ...]:
         _of(held.gpus, mine.max_gpus_per_person),
         "any" if mine.max_run_time_s is None else f"at most {duration(mine.max_run_time_s)}",
         _of(held.reported, mine.max_reported_per_person),
-        f"{size(held.disk_bytes)}{'' if mine.max_disk_gb is None else f' of {size(mine.max_disk_gb * GB)}'}",
+        _of_size(held.disk_bytes, mine.max_disk_gb),
+        _of_size(held.file_bytes, mine.max_files_gb),
     )
+
+
+def _of_size(held: int, most_gb: float | None) -> str:
+    return size(held) if most_gb is None else f"{size(held)} of {size(most_gb * GB)}"
 
 
 def _of(held: int, most: int | None) -> str:

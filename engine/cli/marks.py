@@ -88,7 +88,7 @@ def rename_command(run_id: int = ID, name: str = argument(), owner: str = OWNER)
 
 def _mark(run_ids: Sequence[int], text: str | None, mark: Callable[[Store, list[int]], list[int]], said: str) -> None:
     """Mark runs, all or none of them; name only those that change."""
-    chosen = _chosen(run_ids, text)
+    chosen = chosen_runs(run_ids, text)
     with Store.open(Home.find()) as store:
         changed = mark(store, chosen)
     print_changed(changed, said)
@@ -96,7 +96,8 @@ def _mark(run_ids: Sequence[int], text: str | None, mark: Callable[[Store, list[
         click.echo("Nothing to change." if chosen else "No run matches the filter.")
 
 
-def _chosen(run_ids: Sequence[int], text: str | None) -> list[int]:
+def chosen_runs(run_ids: Sequence[int], text: str | None) -> list[int]:
+    """Return the runs of a command, by id or by filter; raises ConfigError unless one of the two is given."""
     if bool(run_ids) == (text is not None):
         raise ConfigError.of("", "Give the ids of runs, or --filter, but not both.")
     if text is None:

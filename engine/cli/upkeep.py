@@ -1,8 +1,9 @@
-"""`backup`, `restore`, `fsck`, `gc` and `doctor`: keep a store and its machine sound.
+"""`backup`, `restore`, `fsck`, `gc`, `delete` and `doctor`: keep a store and its machine sound.
 
 Each command imports what it needs: some of it takes a quarter of a second.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,10 @@ import click
 
 from engine.cli.answers import answer, moment, picked, print_json, table, wants_json
 from engine.cli.frame import FAILED, OWNER, NumberRange, argument, command, named, option
+from engine.cli.marks import FILTER, RUN_IDS, chosen_runs
 from engine.errors import EngineError, RunnerError, counted
 from engine.home import Home
+from engine.store import Reader
 
 if TYPE_CHECKING:
     from engine.doctor import Finding
@@ -172,6 +175,34 @@ def gc_command(
     policy = RetentionPolicy(thin_after_days, delete_after_days, points)
     found = preview(Home.find(), policy) if dry_run else collect(Home.find(), policy, by=owner)
     answer({"dry_run": dry_run, **vars(found)}, _collected(found, dry_run))
+
+
+@command("delete")
+def delete_command(
+    run_ids: Sequence[int] = RUN_IDS,
+    text: str | None = FILTER,
+    dry_run: bool = option("Show which runs would be deleted, and change nothing."),
+    owner: str = OWNER,
+) -> None:
+    """Delete runs for good, with their curves, logs, checkpoints and files; admins only. Protected runs are kept, as by
+    gc.
+    """
+    from engine.upkeep.retention_policy import PROTECTED, deletable, delete_runs
+
+    chosen = chosen_runs(run_ids, text)
+    if dry_run:
+        with Reader.open(Home.find()) as reader:
+            found = deletable(reader, chosen)
+    else:
+        found = delete_runs(Home.find(), chosen, by=owner)
+    kept = len(chosen) - len(found)
+    ids = f": {_ids(found)}" if found else ""
+    said = f"{'Would delete' if dry_run else 'Deleted'} {counted(len(found), 'run')}{ids}."
+    more = f" Kept {counted(kept, 'run')}. {PROTECTED}" if kept else ""
+    answer(
+        {"dry_run": dry_run, "deleted": found, "kept": [run_id for run_id in chosen if run_id not in found]},
+        said + more,
+    )
 
 
 def _collected(found: "Collection", dry_run: bool) -> str:

@@ -19,6 +19,7 @@ from engine.cluster.job_results import StoredRun, apply, mirror
 from engine.cluster.launcher import JobRefused, SlurmLauncher
 from engine.cluster.slurm import ACTIVE, SlurmUnavailable, name_of
 from engine.cluster.targets import Cluster, cluster
+from engine.commands.kept_files import keep_left_files
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.queue.backfill import quota_limits
@@ -260,6 +261,7 @@ class ClusterJobs:
         self._take(job, folder, seen, last=True)
         if folder.run.exists():
             mirror(folder.run, self.home.run_folder(job.run_id))
+            keep_left_files(self.store, job.run_id, self.home.run_folder(job.run_id))
 
     def _settle(self, job: ClusterJob, run: Run, seen: JobWatch) -> None:
         """End a run whose job is over without a last record."""

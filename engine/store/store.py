@@ -31,6 +31,7 @@ from engine.store.runs.commands import RunCommands
 from engine.store.runs.config_groups import GroupReader, LeaderboardReader
 from engine.store.runs.counters import CounterReader
 from engine.store.runs.details import FieldReader, RunDetails, TraceQueries
+from engine.store.runs.files import FileCommands, FileReader
 from engine.store.runs.origins import OriginReader
 from engine.store.runs.reader import RunReader
 from engine.store.scripts import RecipeCommands, RecipeReader
@@ -53,6 +54,7 @@ class Store:
         self.delivery = DeliveryCommands(db)
         self.disk = DiskCommands(db)
         self.duels = DuelCommands(db)
+        self.files = FileCommands(db)
         self.machine = MachineCommands(db)
         self.notices = NoticeWriter(db)
         self.people = PeopleCommands(db)
@@ -121,6 +123,7 @@ class Reader:
         self.details = RunDetails(db)
         self.duels = DuelReader(db)
         self.fields = FieldReader(db)
+        self.files = FileReader(db)
         self.folds = FoldReader(db)
         self.groups = GroupReader(db)
         self.leaderboard = LeaderboardReader(db)

@@ -1,16 +1,20 @@
 """Find the traces of crashes, in the store and in the home, and repair those that have an unambiguous fix."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import file_digest
 from pathlib import Path
 
+from engine.access.quotas import size
 from engine.access.rules import Program
 from engine.errors import EngineError, StoreDamaged, StoreDenied, counted
 from engine.home import Home
 from engine.store import Reader, Run, Store
 from engine.store.curves.ingest import unfinished
 from engine.store.maintenance import integrity
+from engine.store.runs.files import KeptFile, content_path, unkept
 from engine.system.run_files import aside_of
 from engine.system.runner_process import can_resume, cure_of_loss, is_running, lost_runs
 from engine.transfer.import_process import clear_killed, is_importing
@@ -154,15 +158,50 @@ def _files(home: Home, reader: Reader) -> Iterator[Trouble]:
                 "Copy runs/ from the original home. --mend: removes its logs from the store.",
                 mend=partial(_with, home, partial(_forget, run_id)),
             )
+    yield from _kept_files(home, reader)
     if scraps := found.get("file"):
         sentence = f"{len(scraps):,} leftover sockets, locks and partial files of ended processes: {_names(scraps)}."
         yield Trouble("leftovers", sentence, "Deletes them.", harmless=True, mend=partial(_clean, home, scraps))
     if parts := found.get("shared memory"):
-        size = sum(one.size_bytes or 0 for one in parts)
+        bytes_ = sum(one.size_bytes or 0 for one in parts)
         sentence = (
-            f"{len(parts):,} leftover shared memory segments ({size / 1e6:,.1f} MB) of ended ranks: {_names(parts)}."
+            f"{len(parts):,} leftover shared memory segments ({bytes_ / 1e6:,.1f} MB) of ended ranks: {_names(parts)}."
         )
         yield Trouble("shared memory", sentence, "Deletes them.", mend=partial(_clean, home, parts))
+
+
+def _kept_files(home: Home, reader: Reader) -> Iterator[Trouble]:
+    """Yield files whose content is missing or has another hash, and content that no run keeps."""
+    broken, checked = list[KeptFile](), dict[str, bool]()
+    for each in reader.files.all():
+        if each.sha256 not in checked:
+            checked[each.sha256] = _is_whole(content_path(home, each.sha256), each)
+        if not checked[each.sha256]:
+            broken.append(each)
+    if broken:
+        named = ", ".join(f"{each.name} of run {each.run_id}" for each in broken[:NAMED])
+        sentence = f"Kept files whose content is missing or damaged: {named}{_more(broken, NAMED)}."
+        cure = "Copy files/ from the original home, or keep the files again. --mend: removes them from their runs."
+        yield Trouble("kept files", sentence, cure, mend=partial(_with, home, lambda store: store.files.forget(broken)))
+    if left := unkept(reader.db):
+        sentence = f"{counted(len(left), 'kept file')} without a run ({size(sum(each for _, each in left))})."
+        yield Trouble(
+            "unkept files",
+            sentence,
+            "Deletes them.",
+            harmless=True,
+            mend=partial(_with, home, lambda s: s.files.sweep()),
+        )
+
+
+def _is_whole(path: Path, kept: KeptFile) -> bool:
+    try:
+        with path.open("rb") as file:
+            return (
+                os.fstat(file.fileno()).st_size == kept.bytes and file_digest(file, "sha256").hexdigest() == kept.sha256
+            )
+    except OSError:
+        return False
 
 
 def _with(home: Home, change: Callable[[Store], object]) -> None:

@@ -27,6 +27,7 @@ _OURS = frozenset(
         "cookie",
         "data",
         "experiments",
+        "files",
         "import",
         "limits",
         "mail",

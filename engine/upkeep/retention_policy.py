@@ -1,6 +1,7 @@
 """Retention policy of a lab: preview and execution."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,7 @@ class Collection:
     store_bytes: int
     """Estimated bytes freed in the store's file; after execution, the file's actual reduction."""
     folder_bytes: int
-    """Bytes in the folders of deleted runs."""
+    """Bytes in the folders of deleted runs, and of files that they alone keep."""
 
 
 def preview(home: Home, policy: RetentionPolicy) -> Collection:
@@ -57,6 +58,7 @@ def preview(home: Home, policy: RetentionPolicy) -> Collection:
     with Reader.open(home) as reader, reader.db.snapshot():
         runs = to_delete(reader, policy.delete_after_days) if policy.delete_after_days is not None else []
         gone = {run.run_id for run in runs}
+        file_bytes = reader.files.bytes_only_of(gone)
         curves = to_thin(reader, policy.thin_after_days, policy.points) if policy.thin_after_days is not None else []
     curves = [curve for curve in curves if curve.run_id not in gone]
     points = sum(run.points for run in runs) + sum(curve.points - policy.points for curve in curves)
@@ -65,7 +67,7 @@ def preview(home: Home, policy: RetentionPolicy) -> Collection:
         tuple(runs),
         points,
         points * POINT_BYTES,
-        sum(size_of(home.run_folder(run.run_id)) for run in runs),
+        sum(size_of(home.run_folder(run.run_id)) for run in runs) + file_bytes,
     )
 
 
@@ -88,8 +90,36 @@ def collect(home: Home, policy: RetentionPolicy, *, by: str, timeout_s: float = 
                 deleted.append(run)
                 points += run.points
         points += sum(thin(store, curve, policy.points) for curve in wanted.thinned)
+        store.files.sweep()
         freed = sum(give_back(store))
     return Collection(wanted.thinned, tuple(deleted), points, freed, wanted.folder_bytes)
+
+
+PROTECTED = (
+    "Runs that have not ended, that have a star, a pin or a tag, or a job on a cluster, that a live run resumes, and "
+    "runs of a sweep in progress are kept."
+)
+
+
+def deletable(reader: Reader, run_ids: Sequence[int]) -> list[int]:
+    """Return those of some runs that may be deleted, in order."""
+    free = {each.run_id for each in to_delete(reader, 0.0)}
+    return [run_id for run_id in run_ids if run_id in free]
+
+
+def delete_runs(home: Home, run_ids: Sequence[int], *, by: str, timeout_s: float = 30.0) -> list[int]:
+    """Delete runs with all that is recorded of them, their folders and their files, one after another; return those
+    that are gone. Protected ones are kept. Raises Forbidden, and nothing is deleted.
+    """
+    with Store.open(home, timeout_s=timeout_s) as store:
+        store.runs.permit_deletion(chosen := deletable(store.read, run_ids), by=by)
+        deleted = []
+        for run_id in chosen:
+            if delete(store, run_id, 0.0):
+                shutil.rmtree(home.run_folder(run_id), ignore_errors=True)
+                deleted.append(run_id)
+        store.files.sweep()
+    return deleted
 
 
 def size_of(folder: Path) -> int:

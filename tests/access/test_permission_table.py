@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from io import BytesIO
 from typing import Literal, cast
 
 import pytest
@@ -23,6 +24,7 @@ from engine.store import Demand, Launch, Reader, Store, StrategyLaunch, SweepLau
 from engine.store.access.authorization import Authorization, Entry
 from engine.store.imports.reports import Report, ReportedEnd, ReportedRun
 from engine.store.queue.queue import End
+from engine.store.runs.files import arriving_content
 from tests.inputs import drawn
 
 PEOPLE: dict[str, Role] = {"vera": "viewer", "mo": "member", "mia": "member", "ada": "admin", "abe": "admin"}
@@ -48,6 +50,15 @@ class Lab:
 
     def reported(self, owner: str) -> int:
         return self.store.reports.begin(ReportedRun("outside", "another key"), by=Program(owner))
+
+    def keep(self, run_id: int, by: str) -> None:
+        with arriving_content(self.store.db.home, BytesIO(b"weights")) as content:
+            self.store.files.keep(run_id, "kept", content, by=by)
+
+    def keeping(self, owner: str) -> int:
+        run_id = self.run(owner, ended=True)
+        self.keep(run_id, Program("runner"))
+        return run_id
 
     def sweep(self, owner: str, held: bool = False) -> int:
         sweep_id = self.store.sweeps.add(SweepLaunch(Launch("hogwild", {}, Program(owner)), GRID), [RUN])
@@ -132,6 +143,12 @@ GIVEN: dict[str, Given] = {
     ),
     "cancel": lambda lab, by, owner: partial(lab.store.runs.cancel, lab.run(owner), by=by),
     "trace": lambda lab, by, owner: partial(lab.store.runs.trace, lab.running(owner), 1.0, by=by),
+    "delete": lambda lab, by, owner: partial(lab.store.runs.permit_deletion, [lab.run(owner, True)], by=by),
+    "keep file": lambda lab, by, owner: partial(lab.keep, lab.run(owner), by),
+    "remove file": lambda lab, by, owner: partial(lab.store.files.remove, lab.keeping(owner), "kept", by=by),
+    "use file": lambda lab, by, owner: partial(
+        lab.store.files.use, lab.run(owner), lab.store.read.files.one(lab.keeping("ada"), "kept").sha256, by=by
+    ),
     "hold": lambda lab, by, owner: partial(lab.store.queue.hold, lab.run(owner), by=by),
     "release": lambda lab, by, owner: partial(lab.store.queue.release, lab.run(owner), by=by),
     "yield": lambda lab, by, owner: partial(lab.store.queue.move, lab.run(owner), cast(End, "back"), by=by),
@@ -261,6 +278,7 @@ def expected(command: str, by: str, owner: str, role: Role | Literal["as it was"
         return True
     if command in ELSEWHERE | {
         "prefer",
+        "delete",
         "save recipe",  # a member needs the permission to run commands, too
         "add person",
         "set role",

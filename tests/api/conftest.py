@@ -43,6 +43,12 @@ class Script:
         headers = self._headers() | options.pop("headers", {})
         return self.client.post(API + path, headers=headers, **({"json": body} if body is not None else {}), **options)
 
+    def put(self, path: str, content: bytes, **query: Any) -> httpx.Response:
+        return self.client.put(API + path, params=query or None, headers=self._headers(), content=content)
+
+    def delete(self, path: str, **query: Any) -> httpx.Response:
+        return self.client.delete(API + path, params=query or None, headers=self._headers())
+
     def told(self, path: str, **query: Any) -> Any:
         answer = self.get(path, **query)
         assert answer.status_code == 200, answer.text

@@ -31,6 +31,9 @@ RULES_ELSEWHERE = {
     "POST /reported-runs": ["422"],  # as below, and settings are bounded together
     "POST /runs/{run_id}/report": ["422"],  # likewise
     "POST /runs/{run_id}/marks": ["422"],  # what no name, note or tag may hold
+    "PUT /runs/{run_id}/files/{name}": ["422"],  # what no name of a file may hold, and which hash the content has
+    "DELETE /runs/{run_id}/files/{name}": ["422"],  # as for a cancel
+    "POST /runs/{run_id}/uses": ["422"],  # likewise
     "POST /runs/{run_id}/cancel": ["422"],  # whose name may be given depends on the token
     "GET /runs/{run_id}/series": ["400", "422"],  # how many curves there are, and which metrics, only the store knows
     "GET /runs/{run_id}/points": ["422"],  # likewise

@@ -198,3 +198,50 @@ def test_kills_of_clients_and_of_the_console_lose_and_double_nothing() -> None:
             seen.kill(victim)
         seen.end()
     assert seen.wrong == [] and seen.rows > 0
+
+
+KEEPING = """
+import json, sys
+from pathlib import Path
+import parallab_client as shim
+lab = shim.Parallab()
+with lab.record(name="maker") as maker:
+    Path("net.pt").write_bytes(b"weights" * 300_000)
+    assert maker.keep("net.pt") and maker.keep(b"a,b\\n1,2\\n", "table.csv") and maker.keep("net.pt")
+    assert not maker.keep(b"x", "../evil")
+with shim.init(name="user") as run:
+    path = run.use(maker.run_id, "net.pt", to="copy.pt")
+    assert path.read_bytes() == Path("net.pt").read_bytes()
+    run.log_artifact("net.pt", name="last", type="model")
+    Path("plots").mkdir()
+    Path("plots", "a.txt").write_text("a")
+    shim.save("plots/*.txt")
+    shim.log_artifact("plots/a.txt", "inner/plots")
+    shim.log_text("b", "notes/b.txt")
+    shim.log_dict({"a": 1}, "c.json")
+    for wrong in ({"local_path": [1]}, {"local_path": "net.pt", "aliases": ["best"]}):
+        try:
+            shim.log_artifact(**wrong)
+        except shim.NotCarried as error:
+            print(error)
+print(json.dumps([lab.files(maker.run_id), lab.files(run.run_id)]))
+"""
+
+
+def test_a_program_keeps_files_and_uses_those_of_another_run(start: Start, home: Home) -> None:
+    first, second, last, *said = ended(start(KEEPING)).splitlines()
+    made, used = json.loads(last)
+    assert [(each["name"], each["kind"], each["used_by"]) for each in made["files"]] == [
+        *(("net.pt", "text", [used["run_id"]]), ("table.csv", "table", []))
+    ]
+    assert [(each["name"], each["kept_by"]) for each in used["used"]] == [("net.pt", [made["run_id"]])]
+    names = [each["name"] for each in used["files"]]
+    assert names == ["a.txt", "c.json", "inner-plots-a.txt", "last", "notes-b.txt"]
+    assert said == [
+        "parallab: run 1: the file ../evil is not in the lab: The name of a file must not have / or \\; got '../evil'."
+    ]
+    assert [first, second] == [
+        "A list is not carried by Parallab, which keeps files. Give the path of one.",
+        "Aliases are not carried by Parallab, which keeps one file under a name. Leave them out.",
+    ]
+    assert len(list(home.files.glob("*/*"))) == 5, "equal content is there once"

@@ -25,6 +25,12 @@ class Client:
     def post(self, address: str, **options: Any) -> httpx.Response:
         return asyncio.run(self._ask("POST", address, options))
 
+    def put(self, address: str, **options: Any) -> httpx.Response:
+        return asyncio.run(self._ask("PUT", address, options))
+
+    def delete(self, address: str, **options: Any) -> httpx.Response:
+        return asyncio.run(self._ask("DELETE", address, options))
+
     async def _ask(self, method: str, address: str, options: dict[str, Any]) -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(self._app), base_url=BASE) as client:
             return await client.request(method, address, **options)

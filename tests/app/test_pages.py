@@ -96,6 +96,8 @@ def test_a_run_is_shown_in_every_status(home: Home, lab: dict[Status, int]) -> N
 
 
 def test_every_section_of_a_run_opens_by_its_link(home: Home, lab: dict[Status, int]) -> None:
+    with Store.open(home) as store:
+        basic.keep(store, lab["finished"], "a.txt", b"a")
     for section in SECTIONS:
         test = opened("run", {"run": str(lab["finished"]), "section": section})
         assert not test.exception, section

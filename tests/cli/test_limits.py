@@ -44,6 +44,8 @@ def test_limits_are_set_shown_and_obeyed(parallab: Parallab, home: Home, queued:
         "of",
         "500.0",
         "MB",
+        "0",
+        "B",
     ]
     refused = parallab(*SUBMIT)
     assert (refused.returncode, refused.stdout) == (

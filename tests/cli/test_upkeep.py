@@ -112,3 +112,14 @@ def test_the_doctor_says_that_runs_are_stopped_only_by_what_stops_them(
     monkeypatch.setattr("engine.doctor.examine", lambda home: [Finding(failing, "fail", "It is so.")])
     done = parallab("doctor")
     assert done.returncode == 1 and done.stdout.endswith(f"{said}\n")
+
+
+def test_delete_names_what_is_gone_and_what_is_kept(
+    home: Home, parallab: Parallab, store: Store, ended: int, queued: Callable[..., int]
+) -> None:
+    waiting = queued()
+    told = parallab("delete", str(ended), str(waiting), "--dry-run").stdout
+    assert told.startswith(f"Would delete 1 run: {ended}. Kept 1 run. Runs that have not ended,")
+    done = json.loads(parallab("delete", "--filter", f"id == {ended}", "--json").stdout)
+    assert done == {"dry_run": False, "deleted": [ended], "kept": []}
+    assert [row.id for row in store.read.runs.find()] == [waiting]

@@ -1,6 +1,7 @@
 """A lab as its store would look: runs in every status, written through the real store."""
 
 import atexit
+import io
 import math
 import shutil
 import tempfile
@@ -9,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
+from engine.commands.kept_files import keep_file
 from engine.home import Home
 from engine.pipelining import Schedule
 from engine.recorder import Point, Span
@@ -16,6 +18,7 @@ from engine.registry import experiment
 from engine.store import Launch, Store
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow, Status
+from engine.store.runs.files import arriving_content
 from engine.store.timestamps import now
 from engine.system.machine import demand, machine
 from tests.analysis.traces import made
@@ -28,6 +31,12 @@ TRACEBACK = "\n".join(
     + ["RuntimeError: boom"]
 )
 """The error of a failed run, longer than the box that shows it."""
+
+
+def keep(store: Store, run_id: int, name: str, content: bytes) -> None:
+    """Keep a file of a run, by its owner."""
+    with arriving_content(store.db.home, io.BytesIO(content)) as arriving:
+        keep_file(store, run_id, name, arriving, by=store.read.runs.one(run_id).owner)
 
 
 def fill(home: Home) -> dict[Status, int]:

@@ -1,5 +1,6 @@
 """What crashes can leave is found, said and mended; what is in use, or not ours, is never touched."""
 
+import io
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from filelock import FileLock
 from engine.home import ROOT, Home
 from engine.recorder import Point
 from engine.store import ProcessIdentity, RankBatch, Reader, Store
+from engine.store.runs.files import arriving_content, content_path
 from engine.system.processes import boot_id, identity, me
 from engine.upkeep import fsck
 from tests.upkeep.conftest import HOUR_AGO
@@ -249,3 +251,27 @@ def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
         "fsck",
         f"process {process.pid} of run {run_id}, shared memory {segment} of run {run_id}",
     )
+
+
+def test_kept_files_are_checked_by_their_hash_and_content_without_a_run_is_found(
+    home: Home, store: Store, running: Running
+) -> None:
+    run_id = running()
+    for name, content in (("whole", b"1"), ("changed", b"2"), ("gone", b"3"), ("removed", b"4")):
+        with arriving_content(home, io.BytesIO(content)) as arriving:
+            store.files.keep(run_id, name, arriving, by="ada")
+    files = {each.name: content_path(home, each.sha256) for each in store.read.files.of([run_id])}
+    files["changed"].write_bytes(b"5")
+    files["gone"].unlink()
+    store.files.remove(run_id, "removed", by="ada")
+    told = found(home)
+    assert told["kept files"] == (
+        f"Kept files whose content is missing or damaged: changed of run {run_id}, gone of run {run_id}."
+    )
+    assert told["unkept files"] == "1 kept file without a run (1 B)."
+    for trouble in fsck.examine(home):
+        if "files" in trouble.kind and trouble.mend:
+            trouble.mend()
+    assert [each.name for each in store.read.files.of([run_id])] == ["whole"]
+    store.files.sweep()
+    assert [path.name for path in home.files.glob("*/*")] == [files["whole"].name]

@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
+from engine.commands.kept_files import keep_left_files
 from engine.runtime.command.attached import followed_of, sources_of
 from engine.runtime.command.process import forget_pids, known_pids
 from engine.runtime.command.sources.readings import Reading, by_rank
@@ -34,7 +35,9 @@ class _StoredPoints:
 
 
 def store_rest(store: Store, run: Run, folder: Path) -> None:
-    """Store all that the sources of a run, whose folder is given, have and the store does not."""
+    """Store all that the sources of a run, whose folder is given, have and the store does not, and keep its files."""
+    if run.command:
+        keep_left_files(store, run.id, folder, retry_while_busy)
     if (sources := _sources(folder, run)) is None:
         return
     count = {(each.metric, each.rank): each.count + each.nonfinite for each in store.read.details.summaries(run.id)}

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from engine.commands.kept_files import FOLDER as FILES
 from engine.errors import RankFailed, StoreBusy, StoreFull
 from engine.hang.stacks import last_stacks
 from engine.home import Home
@@ -95,7 +96,8 @@ class CommandExecution(Execution):
         if self.switch.is_requested():
             raise StopRequested("The run was asked to stop.")
         logs = self.folder / "logs"
-        logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in (logs, self.folder / FILES):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
         start = prepared(self.command, self.values, self.run_id, self.folder, self.gpus)
         first = "launcher" if self.command.launcher == "torchrun" else "script"
         confined = confinement(self.lab, self.folder, start.folder, self.hidden)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.commands.kept_files import FOLDER as FILES
 from engine.errors import NotThere, RunFailed
 from engine.home import ROOT
 from engine.script.command import Command, missing_file
@@ -99,6 +100,7 @@ def _environment(
         "PYTHONUNBUFFERED": "1",
         "PARALLAB_RUN_ID": str(run_id),
         "PARALLAB_RUN_FOLDER": str(run_folder),
+        "PARALLAB_FILES": str(run_folder / FILES),
         "TRACKIO_DIR": str(run_folder / "trackio"),
         "TRACKIO_STORAGE_MODE": "jsonl",
         "PYTHON_EXEC": str(RANK_LOG),

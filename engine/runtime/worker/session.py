@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine import __version__
+from engine.commands.kept_files import keep_left_files
 from engine.errors import EngineError, RankFailed, StoreGone
 from engine.home import DATA, Home
 from engine.runtime.usage import Disturbance
@@ -155,7 +156,9 @@ def carry_out(
     took = execution.execution_time_s
     close_up_logs(folder / "logs")
     if status == "cancelled" and (runner := store.read.runner.process()) and lives(store.db.home, runner):
-        return  # it checks that no process of the run is left before reporting
+        return  # it checks that no process of the run is left before reporting, and keeps what it left
+    if run.command:
+        keep_left_files(store, run_id, folder, retry_while_busy)
     retry_while_busy(lambda: store.claims.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
     execution.afterwards()
 

@@ -26,6 +26,11 @@ _DISK = (
     " LEFT JOIN origins ON origins.run_id = runs.id WHERE ?1 IS NULL OR coalesce(imported_by, runs.owner) = ?1 "
     "GROUP BY 1"
 )
+_FILES = (
+    "SELECT coalesce(imported_by, runs.owner) AS owner, sum(bytes) AS bytes FROM files JOIN runs ON runs.id = "
+    "files.run_id LEFT JOIN origins ON origins.run_id = runs.id WHERE ?1 IS NULL OR coalesce(imported_by, "
+    "runs.owner) = ?1 GROUP BY 1"
+)
 ASK = "or ask an admin for a higher quota."
 HOST_NETWORK_REFUSED = (
     "This run's ranks would listen on the machine's network, where any local user could run commands as the "
@@ -56,9 +61,13 @@ class Held:
     cores: int = 0
     gpus: int = 0
     disk_bytes: int = 0
-    """Bytes of folders and store, as last measured by the runner; includes runs that the person imported."""
+    """Bytes of folders and store, as last measured by the runner, and of kept files; includes runs that the person
+    imported.
+    """
     reported: int = 0
     """Number of runs that programs outside of Parallab report now."""
+    file_bytes: int = 0
+    """Bytes of the files that the runs keep; what several keep counts for each."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +138,10 @@ class QuotaReader:
         """
         return {row["name"]: row["at"] for row in self.db.rows(_SEEN)}
 
+    def file_bytes(self) -> int:
+        """Return the bytes of all files that runs keep, each content once."""
+        return self.db.number("SELECT coalesce(sum(bytes), 0) FROM (SELECT DISTINCT sha256, bytes FROM files)")
+
     def folder_bytes(self) -> int:
         """Return the bytes of all runs' folders, as the runner last measured them."""
         return int(self.db.rows("SELECT coalesce(sum(file_bytes), 0) FROM disk")[0][0])
@@ -137,6 +150,10 @@ class QuotaReader:
         found = {row["owner"]: _as_held(row) for row in self.db.rows(_RUNS, [person])}
         for row in self.db.rows(_DISK, [person]):
             found[row["owner"]] = replace(found.get(row["owner"], Held(row["owner"])), disk_bytes=row["bytes"])
+        for row in self.db.rows(_FILES, [person]):
+            held = found.get(row["owner"], Held(row["owner"]))
+            more = held.disk_bytes + row["bytes"]
+            found[row["owner"]] = replace(held, file_bytes=row["bytes"], disk_bytes=more)
         return found
 
 
@@ -196,6 +213,16 @@ class QuotaChecks:
         mine = self._mine(owner)
         if mine.max_disk_gb is not None and (sentence := over_disk(mine, owner, self._quotas.held(owner), more_bytes)):
             raise LimitReached(sentence)
+
+    def require_files(self, owner: str, more_bytes: int) -> None:
+        """Raise LimitReached if a person's runs may not keep files of so many bytes more, within a change."""
+        mine = self._mine(owner)
+        if mine.max_files_gb is not None:
+            held, most = self._quotas.held(owner).file_bytes, mine.max_files_gb * GB
+            if held + more_bytes > most:
+                used = f"{size(held)} of {size(most)} used, and this needs {size(more_bytes)} more"
+                raise LimitReached(f"Quota of files of {owner}: {used}. Remove files that are no longer needed, {ASK}")
+        self.require_disk(owner, more_bytes)
 
     def _mine(self, owner: str) -> Limits:
         return Limits() if isinstance(owner, Program) else limits(self.db.home).of(owner)

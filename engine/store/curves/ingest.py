@@ -49,7 +49,7 @@ def delete_recorded(db: WriteConnection, run_id: int) -> None:
 
 HIDDEN = (
     *("progress", "ranks", "metrics", "phases", "spans", "histograms", "machine_metrics", "logs", "events", "tags"),
-    *("notes", "trace_windows", "trace_chunks"),
+    *("notes", "trace_windows", "trace_chunks", "files", "file_uses"),
 )
 """Tables whose rows may be there before their run; points and bucket extremes follow their metrics."""
 

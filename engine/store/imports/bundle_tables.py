@@ -16,9 +16,11 @@ from engine.store.store import Reader
 
 TABLES = (
     *("sweeps", "runs", "origins", "progress", "ranks", "metrics", "points", "phases", "spans", "histograms"),
-    *("machine_metrics", "logs", "events", "tags", "notes", "trace_windows", "trace_chunks"),
+    *("machine_metrics", "logs", "events", "tags", "notes", "trace_windows", "trace_chunks", "files", "file_uses"),
 )
 """In the order of writing: a row follows the rows that it refers to."""
+OPTIONAL = ("files", "file_uses")
+"""Tables that a bundle only has if they have rows."""
 _LEFT_OUT = {
     "runs": (
         *("pinned_by", "version", "place", "priority", "held_by", "gpu_ids", "max_retries", "end_when_hung"),
@@ -50,6 +52,7 @@ _WRITTEN = {
 """Columns that are written as an expression of a row."""
 _OF_POINTS = "metric_id IN (SELECT id FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)))"
 _ORDER = {
+    "files": "run_id, name",
     **dict.fromkeys(("spans", "events", "machine_metrics", "trace_chunks", "runs", "metrics"), "id"),
     "points": "metric_id, id",
 }
@@ -81,6 +84,10 @@ def parts_of(reader: Reader, run_ids: Sequence[int]) -> Iterator[TableRows]:
     more = (COMMAND,) if has_commands else ()
     yield TableRows("sweeps", (*SWEEP, *more), _sweeps(reader, chosen, more))
     for table in TABLES[1:]:
+        if table in OPTIONAL and not reader.db.exists(
+            f"SELECT 1 FROM {table} WHERE run_id IN (SELECT value FROM json_each(?)) LIMIT 1", [chosen]
+        ):
+            continue
         columns = (*columns_of(reader.db.connection, table), *(more if table == "runs" else ()))
         within = (
             _OF_POINTS

@@ -86,6 +86,10 @@ class RunCommands:
                 raise WrongStatus(f"Run {run_id} can't be cancelled here: {OUTSIDE} End the program itself.")
             return self._changes.cancel(run_id, status, by, "force" if force else "cancel")
 
+    @command("delete", "run")
+    def permit_deletion(self, run_ids: Sequence[int], *, by: str) -> None:
+        """Authorize and record the deletion of runs, which takes many changes (engine.upkeep.retention_policy)."""
+
     @command("trace", "run")
     def trace(self, run_id: int, seconds: float, *, by: str) -> None:
         """Ask the worker of a running run to store all operations of the next seconds.

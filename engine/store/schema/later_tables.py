@@ -311,6 +311,23 @@ REPORT_WRITERS = """CREATE TABLE report_writers ( -- processes outside of Parall
     dropped INTEGER NOT NULL, -- rows that it dropped because its buffer was full, as it says
     PRIMARY KEY (run_id, writer)
 ) STRICT, WITHOUT ROWID"""
+FILES = """CREATE TABLE files ( -- files that runs keep; the content is in the home's files/, once, under its hash
+    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, -- the run that made it
+    name TEXT NOT NULL, -- its name, unique in the run
+    sha256 TEXT NOT NULL, -- the SHA-256 of its content
+    bytes INTEGER NOT NULL, -- its size
+    at TEXT NOT NULL, -- when it was kept
+    who TEXT NOT NULL, -- by whom
+    PRIMARY KEY (run_id, name)
+) STRICT, WITHOUT ROWID"""
+FILE_USES = """CREATE TABLE file_uses ( -- files of other runs that a run used
+    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, -- the run that used it
+    sha256 TEXT NOT NULL, -- the SHA-256 of its content: runs that keep it have made it
+    name TEXT NOT NULL, -- its name then
+    at TEXT NOT NULL, -- when
+    who TEXT NOT NULL, -- by whom
+    PRIMARY KEY (run_id, sha256)
+) STRICT, WITHOUT ROWID"""
 ONLY_LOST_GOES_ON = """CREATE TRIGGER ends_are_last BEFORE UPDATE OF status ON runs
 WHEN OLD.status IN ('finished', 'failed', 'cancelled', 'lost') AND NEW.status <> OLD.status
     AND NOT (OLD.status = 'lost' AND OLD.report_key IS NOT NULL AND NEW.status = 'running')
@@ -347,6 +364,8 @@ LATER_TABLES = (
         CLONES,
         AGENT_LAUNCHES,
         REPORT_WRITERS,
+        FILES,
+        FILE_USES,
     ),
     *NOTICE_TABLES,
 )

@@ -25,6 +25,8 @@ from engine.store.schema.later_tables import (
     DISK,
     DUEL_SWEEPS,
     DUELS,
+    FILE_USES,
+    FILES,
     FIRST_RECEIVERS,
     LAUNCH_KEYS,
     LONG_CONFIGS,
@@ -451,3 +453,12 @@ def runs_of_programs_outside(db: Connection) -> None:
     db.execute(REPORT_WRITERS)
     db.execute("DROP TRIGGER ends_are_last")
     db.execute(ONLY_LOST_GOES_ON)
+
+
+@steps()
+def files_of_runs(db: Connection) -> None:
+    """Let a run keep files, and use those of others."""
+    db.execute(FILES)
+    db.execute(FILE_USES)
+    for table in ("files", "file_uses"):
+        db.execute(f"CREATE INDEX {table}_sha256 ON {table} (sha256)")

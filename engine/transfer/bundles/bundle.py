@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from engine import __version__
+from engine.access.quotas import size
 from engine.errors import ConfigError, ImportRefused, WrongStatus
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.curves.ingest import POINT_BYTES, arriving_runs
 from engine.store.imports.bundle_import import admit, origin_of
-from engine.store.imports.bundle_tables import TABLES, TableRows, parts_of
+from engine.store.imports.bundle_tables import OPTIONAL, TABLES, TableRows, parts_of
+from engine.store.runs.files import HASH, arriving_content, checked_file_name, content_path
 from engine.store.timestamps import now
 from engine.system.run_files import has_hole, pieces, vacate
-from engine.transfer.archives import Members, opened
+from engine.transfer.archives import MOST_BYTES, Members, opened, shown
 from engine.transfer.bundles.checks import MatchedRuns, match_runs
 from engine.transfer.bundles.rows import (
     NAME,
@@ -31,12 +33,17 @@ from engine.transfer.bundles.rows import (
     check_digest,
     manifest_of,
     read_sheet,
+    refusal,
     write_sheet,
 )
 from engine.transfer.tables import complete_file
 
+FILES = "files/"
+"""Folder of the members with the content of kept files, each under its SHA-256 hash."""
 SWEEPS_SINCE = 2
 """First bundle version with sweeps."""
+MOST_OF_FILES = MOST_BYTES // 4 * 3
+"""Bytes of all kept files in a bundle, so that the rest still fits."""
 MOST_LOG = 64 << 20
 """Longer logs are cut to their end."""
 
@@ -77,11 +84,16 @@ class ImportResult:
 
 def write_bundle(reader: Reader, run_ids: Sequence[int], file: Path | IO[bytes], *, by: str) -> int:
     """Write a bundle of ended runs and return its number of points; raises NoSuchRun, WrongStatus, ConfigError without
-    runs.
+    runs, or for files too large to be imported.
     """
     run_ids = sorted(set(run_ids))
     with reader.db.snapshot():
         _check_ended(reader, run_ids)
+        if (bytes_ := sum({each.sha256: each.bytes for each in reader.files.of(run_ids)}.values())) > MOST_OF_FILES:
+            most = f"the files in a bundle can have at most {size(MOST_OF_FILES)}"
+            raise ConfigError.of(
+                "runs", f"These runs keep files of {size(bytes_)}; {most}. Export fewer runs at a time."
+            )
         if isinstance(file, Path):
             with complete_file(file) as part:
                 return _write(reader, run_ids, part, by)
@@ -109,11 +121,23 @@ def _write(reader: Reader, run_ids: Sequence[int], file: IO[bytes], by: str) -> 
                 continue
             with packed.open(f"{part.table}.jsonl", "w", force_zip64=True) as member:
                 sheets[part.table] = write_sheet(part, member)
+        for digest in sorted({each.sha256 for each in reader.files.of(run_ids)}):
+            _write_content(content_path(reader.db.home, digest), digest, packed)
         about = Manifest(
             parallab=__version__, made_at=now(), made_by=by, host=socket.gethostname(), tables=sheets, logs=tuple(logs)
         )
         packed.writestr(NAME, about.model_dump_json(indent=1))
     return sheets["points"].rows
+
+
+def _write_content(path: Path, digest: str, packed: zipfile.ZipFile) -> None:
+    """Write the content of kept files as it is: compressed, zeros would look like a zip bomb."""
+    try:
+        packed.write(path, f"{FILES}{digest}", zipfile.ZIP_STORED)
+    except FileNotFoundError:
+        raise ConfigError.of(
+            "runs", f"The content {digest} of a kept file is missing. Run fsck, then export again."
+        ) from None
 
 
 def _write_logs(home: Home, part: TableRows, packed: zipfile.ZipFile) -> Iterator[Log]:
@@ -151,7 +175,8 @@ def import_bundle(
             vacate(store.db.home, run_id)
         origins = {ids[old]: origin_of(origin, file, by) for old, origin in found.fresh.items()}
         _write_texts(store.db.home, source, about, ids)
-        sweeps = admit(store, here, _parts(source, about), {**dict.fromkeys(found.known), **ids}, origins)
+        contents = _write_contents(store.db.home, source)
+        sweeps = admit(store, here, _parts(source, about, contents), {**dict.fromkeys(found.known), **ids}, origins)
     return ImportResult(tuple(ids.values()), {str(old): here for old, here in found.known.items()}, sweeps=sweeps)
 
 
@@ -161,13 +186,14 @@ def _size(source: Members, about: Manifest) -> int:
         POINT_BYTES * about.tables["points"].rows
         + source.size("runs.jsonl")
         + sum(source.size(log.member) for log in about.logs)
+        + sum(source.size(name) for name in source.names if name.startswith(FILES))
     )
 
 
 def _check_members(source: Members, about: Manifest) -> None:
     """Raise ImportRefused for a missing table, an unknown table or a damaged member."""
     tables = {name for name in TABLES if name != "logs"} - ({"sweeps"} if about.version < SWEEPS_SINCE else set())
-    if missing := sorted(tables - set(about.tables)):
+    if missing := sorted(tables - {*OPTIONAL} - set(about.tables)):
         raise ImportRefused(f"The bundle is incomplete: table '{missing[0]}' is missing. Export it again.")
     if unknown := sorted(set(about.tables) - tables):
         raise ImportRefused(
@@ -179,13 +205,54 @@ def _check_members(source: Members, about: Manifest) -> None:
         check_digest(source, log.member, log.sha256)
 
 
-def _parts(source: Members, about: Manifest) -> Iterator[TableRows]:
+def _write_contents(home: Home, source: Members) -> dict[str, int]:
+    """Write the content of kept files into the home, where the running import keeps it from being removed; return its
+    bytes by hash. Raises ImportRefused if a hash is another one.
+    """
+    found = dict[str, int]()
+    for name in source.names:
+        if not name.startswith(FILES):
+            continue
+        with opened(source, name) as file, arriving_content(home, file) as content:
+            if content.sha256 != name.removeprefix(FILES):
+                raise ImportRefused(
+                    f"The bundle is damaged: '{shown(name)}' has the hash {content.sha256}. Copy it again."
+                )
+            content.publish()
+            found[content.sha256] = content.bytes
+    return found
+
+
+def _checked_files(part: TableRows, contents: Mapping[str, int]) -> TableRows:
+    """Return the rows of kept and used files; raises ImportRefused for a name or a hash that can't be, and for a kept
+    file without its content.
+    """
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for number, row in enumerate(part.rows, 1):
+            told = dict(zip(part.columns, row, strict=True))
+            name, digest = told.get("name"), told.get("sha256")
+            try:
+                checked_file_name(name if isinstance(name, str) else "")
+            except ConfigError as error:
+                raise refusal(part.table, number, str(error)) from error
+            if not isinstance(digest, str) or not HASH.fullmatch(digest):
+                raise refusal(part.table, number, "sha256 is not a SHA-256 hash")
+            if part.table == "files" and contents.get(digest) != told.get("bytes"):
+                raise refusal(part.table, number, f"the content of '{name}' is missing or has another size")
+            yield row
+
+    return TableRows(part.table, part.columns, rows())
+
+
+def _parts(source: Members, about: Manifest, contents: Mapping[str, int]) -> Iterator[TableRows]:
     for table in [*(name for name in TABLES if name not in ("sweeps", "runs")), "sweeps", "runs"]:
         if table == "logs":
             rows: list[Sequence[Any]] = [(log.run_id, log.source, _log_path(log)) for log in about.logs]
             yield TableRows("logs", ("run_id", "source", "path"), iter(rows))
         elif table in about.tables:
-            yield read_sheet(source, table, about.tables[table])
+            part = read_sheet(source, table, about.tables[table])
+            yield _checked_files(part, contents) if table in OPTIONAL else part
 
 
 def _write_texts(home: Home, source: Members, about: Manifest, ids: Mapping[int, int]) -> None:

@@ -37,7 +37,7 @@ from engine.store.notices.outbox import Message
 from engine.store.records import Status
 from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
-from tests.app.reading import html, opened, popovers, said
+from tests.app.reading import give_name, html, opened, popovers, said
 from tests.app.runs.drawn_table import rows_of, table_of, tick
 from tests.labs import basic, small, sweeps
 from tests.labs import duel as duels
@@ -825,3 +825,32 @@ def test_runs_that_the_budget_of_their_duel_ended_are_told_apart_from_cancelled_
     test = opened("run", {"run": str(spent)})
     assert "budget reached" in [badge.value for badge in test.get("badge")] or "budget reached" in said(test)
     assert store.read.runs.one(spent).status == "cancelled"
+
+
+def test_selected_runs_are_deleted_once_their_number_is_typed(
+    home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_name(monkeypatch, "Ada")
+    ids = basic.fill(home)
+    store.annotations.tag([ids["failed"]], "thesis", by="Ada")
+    keys = [f"run-{ids[status]}" for status in ("finished", "failed", "lost", "running")]
+    test = tick(page(fold="false"), *keys)
+    test.button(key="runs.delete").click().run()
+    told = said(test)
+    assert "2 runs will be deleted" in told and "1 selected run will be kept" in told and "can't be undone" in told
+    assert test.button(key="runs.delete-all").disabled
+
+    def dialog(run_ids: list[int]) -> None:
+        from app.actions.queue_actions import ask_delete_all
+
+        ask_delete_all(run_ids)
+
+    asked = AppTest.from_function(dialog, default_timeout=PATIENCE_S, args=([ids["finished"], ids["lost"]],))
+    asked.session_state["person"] = "Ada"
+    asked.run().text_input(key="runs.delete.typed").set_value("3").run()
+    assert asked.button(key="runs.delete-all").disabled
+    asked.text_input(key="runs.delete.typed").set_value("2").run()
+    asked.button(key="runs.delete-all").click().run()
+    left = set(store.read.runs.statuses())
+    assert left == {*ids.values()} - {ids["finished"], ids["lost"]}
+    assert "None of the selected runs can be deleted" in said(asked.run())

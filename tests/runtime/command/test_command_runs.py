@@ -13,6 +13,7 @@ import pytest
 from engine.home import ROOT, Home
 from engine.runner.placement import LocalLauncher
 from engine.runner.runner import Runner
+from engine.runtime.command.rest import store_rest
 from engine.runtime.command.snapshot import code_of, diff_of
 from engine.script.command import read_command
 from engine.store import Launch, Reader, Store
@@ -114,7 +115,7 @@ print(sorted(name for name in os.environ if name.startswith("PARALLAB")), os.env
     assert (run.progress_done, run.progress_total, run.progress_unit) == (4, 4, "steps"), "its length is a setting"
     assert (run.status, run.cause) == ("finished", "Completed successfully")
     assert lab.store.read.curves.series(run.id, ["loss"])[0].values == [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]
-    names = "['PARALLAB_RUN_FOLDER', 'PARALLAB_RUN_ID', 'PARALLAB_WORKER']"
+    names = "['PARALLAB_FILES', 'PARALLAB_RUN_FOLDER', 'PARALLAB_RUN_ID', 'PARALLAB_WORKER']"
     assert f"{names} hier ['train.py', '--lr', '0.1', '--steps', '4']" in lab.log(run.id, "script")
     assert run.environment["command"]["argv"] == [PYTHON, "train.py", "--lr", "0.1", "--steps", "4"]
     assert run.environment["command"]["environment"] == ["WHERE"]
@@ -318,3 +319,38 @@ def test_two_runs_of_a_script_get_a_port_each_and_no_environment_of_ours(
     assert first[0] != second[0]
     assert first[1] == "None"
     assert first[2] != sys.prefix
+
+
+def test_what_a_script_leaves_in_its_folder_of_files_is_kept_at_its_end(lab: Lab) -> None:
+    script = """
+import os, sys
+from pathlib import Path
+files = Path(os.environ["PARALLAB_FILES"])
+(files / "loss.csv").write_text("step,loss\\n1,0.5\\n")
+(files / "inner").mkdir()
+(files / "inner" / "deep").write_text("x")
+(files / "link").symlink_to("/etc/hostname")
+(files / "a\\u202eb").write_text("x")
+os.mkfifo(files / "pipe")
+sys.exit(1)
+"""
+    run = lab.run(PYTHON, "train.py", train=script)
+    assert run.status == "failed"
+    (kept,) = lab.store.read.files.of([run.id])
+    assert (kept.name, kept.who, kept.bytes) == ("loss.csv", "worker", 16)
+    left = lab.home.run_folder(run.id) / "files"
+    assert sorted(each.name for each in left.iterdir()) == ["a\u202eb", "inner", "link", "pipe"]
+    (said,) = [each.detail for each in lab.store.read.details.events(run.id) if each.kind == "files not kept"]
+    assert (
+        said.startswith("4 files stayed in the run's folder: 'a\\u202eb' (The name of a file must") and "1 more" in said
+    )
+
+
+def test_what_a_killed_script_left_is_kept_with_the_rest(lab: Lab) -> None:
+    run_id = lab.add(PYTHON, "-c", "pass")
+    left = lab.home.run_folder(run_id) / "files"
+    left.mkdir(parents=True)
+    (left / "net.pt").write_bytes(b"weights")
+    for _ in range(2):
+        store_rest(lab.store, lab.now(run_id), lab.home.run_folder(run_id))
+    assert [each.name for each in lab.store.read.files.of([run_id])] == ["net.pt"] and not left.exists()

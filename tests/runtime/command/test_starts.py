@@ -41,7 +41,7 @@ def test_a_command_gets_its_gpus_and_none_of_our_variables(tmp_path: Path, monke
     monkeypatch.setenv("PATH", f"{Path(sys.prefix) / 'bin'}{os.pathsep}/usr/bin:/bin")
     start = started(tmp_path, "LR=0.1", "sh", "-c", "true")
     ours = {name for name in start.environment if name.startswith("PARALLAB_")}
-    assert ours == {"PARALLAB_RUN_ID", "PARALLAB_RUN_FOLDER", "PARALLAB_WORKER"}
+    assert ours == {"PARALLAB_RUN_ID", "PARALLAB_RUN_FOLDER", "PARALLAB_FILES", "PARALLAB_WORKER"}
     assert (start.environment["LR"], start.environment["CUDA_VISIBLE_DEVICES"]) == ("0.1", "0,2")
     assert start.environment["PATH"] == "/usr/bin:/bin"
     assert "VIRTUAL_ENV" not in start.environment

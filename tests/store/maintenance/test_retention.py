@@ -6,14 +6,16 @@ from contextlib import closing
 
 import pytest
 
-from engine.errors import ConfigError
+from engine.access.rules import Program
+from engine.errors import ConfigError, Forbidden, NoSuchRun
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, Launch, RankBatch, Reader, Store, SweepLaunch
 from engine.store.maintenance import integrity
 from engine.store.maintenance.retention import to_delete, to_thin
 from engine.store.timestamps import now
-from engine.upkeep.retention_policy import RetentionPolicy, collect, preview
+from engine.upkeep.retention_policy import RetentionPolicy, collect, deletable, delete_runs, preview
+from tests.labs import basic
 
 Running = Callable[..., int]
 OLD = RetentionPolicy(thin_after_days=30, delete_after_days=None, points=100)
@@ -158,3 +160,26 @@ def test_a_sweep_goes_with_its_last_run_and_a_policy_that_names_no_age_is_refuse
         preview(home, RetentionPolicy(None, None, 100))
     with pytest.raises(ConfigError, match="points must be at least 5, got 4"):
         preview(home, RetentionPolicy(1, None, 4))
+
+
+def test_runs_that_a_person_names_are_deleted_with_all_they_have_but_protected_ones(
+    home: Home, store: Store, reader: Reader, long_run: Callable[..., int]
+) -> None:
+    gone, tagged, alive = long_run(1), long_run(1), long_run(0)
+    store.annotations.tag([tagged], "thesis", by="ada")
+    basic.keep(store, gone, "net.pt", b"weights")
+    assert deletable(reader, [alive, tagged, gone]) == [gone]
+    store.people.add("ada", "admin", by=Program("first"))
+    store.people.add("mo", "member", by="ada")
+    with pytest.raises(Forbidden, match="Only admins can delete runs"):
+        delete_runs(home, [gone], by="mo")
+    assert reader.runs.one(gone).status == "finished"
+    assert delete_runs(home, [alive, tagged, gone, 99], by="ada") == [gone]
+    with pytest.raises(NoSuchRun):
+        reader.runs.one(gone)
+    assert [row.id for row in reader.runs.find()] == [alive, tagged]
+    assert not home.run_folder(gone).exists() and not list(home.files.glob("*/*"))
+    assert [(each.who, each.targets) for each in reader.audit.entries(command="delete")] == [
+        *(("ada", (gone,)), ("mo", (gone,)))
+    ]
+    assert not integrity.strangers(store)
