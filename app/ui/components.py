@@ -83,6 +83,13 @@ _lines = st.components.v2.component(
     js=static_text("plot/plotly.js", "chart/swatch.js", "page/cleanup.js", "chart/lines.js"),
     isolate_styles=False,
 )
+_draw = st.components.v2.component(
+    "parallab_draw",
+    html='<div class="pl-draw"></div>',
+    css=static_text("chart/draw.css"),
+    js=static_text("plot/plotly.js", "page/cleanup.js", "chart/draw.js"),
+    isolate_styles=False,
+)
 _preload = st.components.v2.component(
     "parallab_preload", js=static_text("plot/plotly.js", "page/preload.js"), isolate_styles=False
 )
@@ -246,6 +253,14 @@ def lines(key: str, data: Mapping[str, Any], on_press: Callable[[], None]) -> No
     """
     page_capture.legend([{name: row[name] for name in ("label", "colour", "dash", "symbol")} for row in data["rows"]])
     _lines(key=key, data=dict(data), on_press_change=on_press)
+
+
+def draw(key: str, data: Mapping[str, Any], on_values: Callable[[], None]) -> None:
+    """Show an empty chart to draw values on: `places` along x, `values` (None where not set), `low` and `high` of y,
+    titles `x` and `y`, the `unit`, and `alt`. `on_values` is called before the page reruns; the session then holds them
+    under the key, as `values`.
+    """
+    _draw(key=key, data=dict(data), on_values_change=on_values)
 
 
 def pictures(key: str) -> None:
