@@ -38,7 +38,7 @@ LAYERS = (
     "engine.doctor engine.cluster.node_checks engine.cluster.doctor engine.cli engine.__main__",
     "app.core app.links app.charts app.report app.ui app.actions app.export app.auth",
     "app.home app.launch app.run app.runs app.compare app.sweep app.duel app.scaling app.figures app.museum",
-    "app.machine app.people app.notifications",
+    "app.machine app.people app.notifications app.exercises",
     "app.api app.web app.main app.asgi app.__main__ pages",
 )
 """The folders, and the modules that lie in no folder of their own, from the bottom to the top: each imports only what

@@ -106,12 +106,13 @@ def pulse(
     duel_id: int | None = None,
     latest: str | None = None,
     of_machine: bool = False,
+    of_exercises: bool = False,
     active: bool = True,
     every_ms: int = PULSE_MS,
     early_ms: int = EARLY_MS,
 ) -> None:
     """Rerun the enclosing fragment when the change token differs from `token` (of the run, the sweep, the duel, the
-    machine, or the whole store; the newest run of the filter `latest`).
+    machine, the exercises, or the whole store; the newest run of the filter `latest`).
 
     An inactive pulse does not poll: give `active=False` once nothing can change.
     """
@@ -122,6 +123,8 @@ def pulse(
         if sweep_id is not None
         else "?machine=1"
         if of_machine
+        else "?exercises=1"
+        if of_exercises
         else ""
     )
     of = f"?duel={duel_id}" if duel_id is not None else of

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import streamlit as st
 from markupsafe import Markup
 
 from app.core.assets import at
 from app.ui.html import link
+from app.ui.widgets import page_address
 from engine.home import ROOT
 
 DOCS = ROOT / "docs"
@@ -75,6 +77,9 @@ WORDS = {
     "experiments/pipeline": "why micro-batches splits bubble",
 }
 """Words under which people look for a page, though its text may say them otherwise."""
+PICTURE = re.compile(r"^!\[(?P<alt>[^\]]*)\]\((?P<path>[^)]+)\)$", re.M)
+LINK = re.compile(r"\[(?P<words>[^\]]+)\]\((?P<path>(?!https?:)[^)]*)\)")
+PORT = re.compile(r"http://127\.0\.0\.1:8501\b")
 LONGEST = 160
 FILLERS = re.compile("an?|and|are|can|do|does|for|has|have|how|i|in|is|it|my|of|on|or|the|to|with")
 """Words of a question that say nothing about its page."""
@@ -110,6 +115,27 @@ def pages() -> Mapping[str, Path]:
 def title_of(path: Path) -> str:
     """Return the title of a page, its first line."""
     return path.read_text().partition("\n")[0].removeprefix("# ")
+
+
+def page_body(path: Path) -> None:
+    """Show the text of a page with its pictures; links to other pages stay in the console, links to other files become
+    text. Addresses of the console are those at which it is open here.
+    """
+
+    def linked(found: re.Match[str]) -> str:
+        file, _, place = found["path"].partition("#")
+        target = (path.parent / file).resolve().with_suffix("") if file else path.with_suffix("")
+        name = target.relative_to(DOCS).as_posix() if target.is_relative_to(DOCS) else ""
+        address = at(f"/docs?page={name}") + (f"#{place}" if place else "")
+        return f"[{found['words']}]({address})" if name in pages() else found["words"]
+
+    end = 0
+    body = PORT.sub(page_address("").rstrip("/"), path.read_text().partition("\n")[2])
+    for picture in PICTURE.finditer(body):
+        st.markdown(LINK.sub(linked, body[end : picture.start()]))
+        st.image(path.parent / picture["path"], caption=picture["alt"])
+        end = picture.end()
+    st.markdown(LINK.sub(linked, body[end:]))
 
 
 def groups() -> dict[str, list[str]]:

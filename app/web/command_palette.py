@@ -37,6 +37,7 @@ ALSO = {
     "scaling": "speed-up efficiency",
     "duel": "contest strategies",
     "museum": "fault exhibits",
+    "exercises": "class course teach student predict hand in lab lesson",
     "machine": "runner queue slots load cpu gpu cores memory disk space",
     "figures": "published papers reproduce",
     "people": "accounts users members students create add new password slips roles permissions quota audit log",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from engine.errors import ConfigError, Forbidden, StoreError, WrongStatus, counted
 from engine.store.access.authorization import AccessReader, command
 from engine.store.connection import Connection, Row, WriteConnection
-from engine.store.records import ENDED, Status
+from engine.store.records import ALIVE, ENDED, Status
 from engine.store.timestamps import now
 
 AttemptState = Literal["predicted", "waiting", "running", "done", "handed in"]
@@ -130,10 +130,15 @@ class ExerciseReader:
         return int(row["attempt_id"]) if row else None
 
     def token(self) -> int:
-        """Return a number that grows with every change of exercises, attempts and their runs."""
+        """Return a number that changes with exercises, attempts and the status of their runs, not with their progress:
+        a whole class follows it.
+        """
+        places = " ".join(f"WHEN '{status}' THEN {place}" for place, status in enumerate(("queued", *ALIVE), 1))
         return self.db.number(
             "SELECT (SELECT count(*) + count(handed_in_at) + count(class_ended_at) FROM attempts)"
-            " + (SELECT coalesce(sum(changes), 0) FROM exercises) + (SELECT coalesce(max(version), 0) FROM runs) AS n"
+            " + (SELECT coalesce(sum(changes), 0) FROM exercises)"
+            f" + (SELECT coalesce(sum(CASE status {places} ELSE 9 END), 0) FROM runs JOIN attempt_runs"
+            " ON run_id = runs.id) AS n"
         )
 
 
