@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from engine.analysis.run_values import is_timed, label, split, ways
+from engine.analysis.run_values import is_timed, split, ways
 from engine.config import Config
 from engine.config_values import value_in_words, values_in_words
 from engine.errors import SHOWN, ConfigError, Problem, UnknownName
@@ -22,6 +22,7 @@ from engine.sweep.plan import plan
 MOST_BYTES = 100_000
 TIMED_REPEATS = 3
 """Runs per cell of an exercise whose figure depends on time, where its file doesn't say another number."""
+PROGRESS = "progress"
 MARK = "---"
 SEE = "docs/exercises.md has a table of all keys."
 Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -36,11 +37,15 @@ class PredictionTask(_Part):
     """What students predict."""
 
     kind: Literal["number", "order", "curve"]
-    """number: one value of a single run. order: the cells of the sweep. curve: the value over the sweep's field, or a
-    metric over the steps of a single run."""
+    """number: one value of a single run, or with `relative` of the sweep's last cell. order: the cells of the sweep.
+    curve: the value over the sweep's field, or a metric over the steps of a single run."""
     of: Text
     """Name of the value as in Compare, such as `test/accuracy.best`; a metric without statistic for a curve over steps
-    and with `reaches`."""
+    and with `reaches`; or `progress`, the share of its work that a run has done (%)."""
+    rank: Annotated[int, Field(ge=0)] | None = None
+    """The rank whose value it is; None for the run's, or the mean over its ranks."""
+    relative: bool = False
+    """Whether values are divided by that of the sweep's first cell."""
     text: str = ""
     """The question in words; may be empty."""
     reaches: float | None = None
@@ -61,14 +66,19 @@ class PredictionTask(_Part):
     def label(self) -> str:
         """The value with its unit, such as `Execution time (s)`."""
         known = metric(self.metric)
-        if self.reaches is None:
-            return label(self.of) if split(self.of) else f"{known.label} ({known.unit})".removesuffix(" ()")
-        return f"{' '.join(f'Time to {known.label.lower()} {self.reaches:g} {known.unit}'.split())} (s)"
+        words = "Progress" if self.of == PROGRESS else known.label
+        if self.reaches is not None:
+            words = " ".join(f"Time to {known.label.lower()} {self.reaches:g} {known.unit}".split())
+        elif (found := split(self.of)) and not known.is_single:
+            words = f"{words}, {found[1]}"
+        return f"{words} ({self.unit})" if self.unit else words
 
     @property
     def unit(self) -> str:
         """The unit of the value; may be empty."""
-        return metric(self.metric).unit if self.reaches is None else "s"
+        if self.relative:
+            return "times that of the first"
+        return "s" if self.reaches is not None else "%" if self.of == PROGRESS else metric(self.metric).unit
 
     @property
     def is_whole_metric(self) -> bool:
@@ -126,6 +136,8 @@ class Exercise(_Part):
     """Values of each varied field; empty for a single run."""
     repeats: Annotated[int, Field(ge=1, le=12)] = 1
     """Runs per cell, with different seeds."""
+    equal_work: bool = False
+    """Whether all cells do the total work of the settings, for which their lengths differ."""
     change: dict[str, Change] = {}
     time_counts: bool = False
     """Whether its figure depends on time: its runs then have the machine to themselves."""
@@ -185,7 +197,7 @@ class Exercise(_Part):
         shared = Launch(self.experiment, config, owner, self.preset, name, attempt_id=attempt_id)
         if not self.sweep and self.repeats == 1:
             return shared
-        return SweepLaunch(shared, self.sweep, self.repeats, exclusive=self.time_counts)
+        return SweepLaunch(shared, self.sweep, self.repeats, exclusive=self.time_counts, equal_work=self.equal_work)
 
 
 def exercise_of(name: str, head: Mapping[str, Any], text: str = "", digest: str = "") -> Exercise:
@@ -315,17 +327,20 @@ def _broken_changes(exercise: Exercise, config: type[Config]) -> Iterator[tuple[
 def _broken_prediction(exercise: Exercise) -> Iterator[tuple[str, str]]:
     asked, sweep = exercise.predict, exercise.sweep
     name, known = asked.metric, metric(asked.metric)
-    if known.label == name and name not in METRICS:
+    if asked.of != PROGRESS and known.label == name and name not in METRICS:
         yield "predict.of", str(UnknownName("metric", name, METRICS))
         return
-    needs_whole = asked.reaches is not None or (asked.kind == "curve" and not sweep)
+    needs_whole = asked.reaches is not None or asked.of == PROGRESS or (asked.kind == "curve" and not sweep)
     if needs_whole != asked.is_whole_metric or (not needs_whole and not asked.of.endswith(ways(name))):
         choices = name if needs_whole else ", ".join(metric_written(name, way) for way in ways(name))
         yield "predict.of", f"predict.of must be one of {choices} here, got {asked.of}."
     if asked.kind == "order" and not sweep:
         yield "predict.kind", "An order is that of a sweep's cells, got no sweep. Add sweep, or predict a number."
-    if asked.kind == "number" and sweep:
-        yield "predict.kind", "A number is that of a single run, got a sweep. Predict a curve or an order."
+    if asked.kind == "number" and bool(sweep) != asked.relative:
+        yield (
+            "predict.kind",
+            "A number is that of a single run, or relative: yes of a sweep. Add or leave out relative.",
+        )
     if asked.kind == "curve" and len(sweep) > 1:
         yield "predict.kind", f"A curve is drawn over one field, got {', '.join(sweep)}. Predict an order."
     if asked.is_timed and not exercise.time_counts:

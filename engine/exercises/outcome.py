@@ -3,16 +3,16 @@
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from statistics import fmean
 from typing import Any
 
 from engine.analysis.run_values import measured as undisturbed
-from engine.analysis.run_values import number
+from engine.analysis.run_values import number, split
 from engine.config_values import values_in_words
 from engine.errors import ConfigError
-from engine.exercises.files import Exercise, PredictionTask, exercise_of
+from engine.exercises.files import PROGRESS, Exercise, PredictionTask, exercise_of
 from engine.metrics import metric
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt
@@ -22,6 +22,7 @@ Points = tuple[tuple[float, float], ...]
 Prediction = float | tuple[str, ...] | Points
 """A number; the names of the cells in order; or the points of a curve, x ascending, joined by straight lines."""
 MOST_POINTS = 200
+_OF_SUMMARY = {"min": "low", "max": "high"}
 
 
 def checked_prediction(exercise: Exercise, given: Any) -> Prediction:
@@ -124,26 +125,39 @@ def measured(reader: Reader, attempt: ExerciseAttempt) -> Measured:
             x = own[0].config.get(exercise.axis)
             is_number = isinstance(x, int | float) and not isinstance(x, bool)
             found[name] = CellValue(fmean(held), len(held), float(x) if is_number else None)
+    if asked.relative:
+        first = next(iter(cells))
+        base = found[first].mean if first in found else 0.0
+        found = {name: replace(each, mean=each.mean / base) for name, each in found.items()} if base else {}
     missing = tuple(name for name in cells if name not in found)
     return Measured(None if missing else _shaped(exercise, found), found, missing)
 
 
-def _values(reader: Reader, asked: PredictionTask, runs: Sequence[RunRow]) -> dict[int, float]:
-    if asked.reaches is None:
-        return {run.id: value for run in runs if (value := number(run, asked.of)) is not None}
-    better = metric(asked.metric).better or "max"
-    found = reader.studies.reached([run.id for run in runs], asked.metric, asked.reaches, better)
-    return {run_id: time_s for run_id, (_, time_s) in found.items()}
+def _values(reader: Reader, task: PredictionTask, runs: Sequence[RunRow]) -> dict[int, float]:
+    if task.reaches is not None:
+        better = metric(task.metric).better or "max"
+        found = reader.studies.reached([run.id for run in runs], task.metric, task.reaches, better)
+        return {run_id: time_s for run_id, (_, time_s) in found.items()}
+    return {run.id: value for run in runs if (value := _value(reader, task, run)) is not None}
+
+
+def _value(reader: Reader, task: PredictionTask, run: RunRow) -> float | None:
+    found = split(task.of)
+    if task.of == PROGRESS or task.rank is None or found is None:
+        return 100 * run.progress if task.of == PROGRESS else number(run, task.of)
+    name, way = found
+    of_rank = (each for each in reader.details.summaries(run.id) if (each.metric, each.rank) == (name, task.rank))
+    return next((getattr(each, _OF_SUMMARY.get(way, way)) for each in of_rank), None)
 
 
 def _shaped(exercise: Exercise, cells: Mapping[str, CellValue]) -> Prediction:
-    kind = exercise.predict.kind
+    kind, values = exercise.predict.kind, list(cells.values())
     if kind == "number":
-        return cells[""].mean
+        return values[-1].mean
     if kind == "order":
         is_highest = exercise.predict.first == "highest"
         return tuple(sorted(cells, key=lambda name: cells[name].mean, reverse=is_highest))
-    return tuple(sorted((each.x if each.x is not None else at, each.mean) for at, each in enumerate(cells.values())))
+    return tuple(sorted((each.x if each.x is not None else at, each.mean) for at, each in enumerate(values)))
 
 
 def _curve(reader: Reader, name: str, runs: Sequence[RunRow]) -> Points:
