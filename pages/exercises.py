@@ -15,6 +15,7 @@ from app.sweep.header import share_done
 from app.ui import components, current_user, widgets
 from app.ui.html import as_text, bar, breadcrumb, link, run_link, sweep_link
 from app.ui.store_access import reading
+from engine.config_values import values_in_words
 from engine.errors import EngineError
 from engine.exercises.catalogue import ExerciseCatalogue
 from engine.exercises.files import Exercise
@@ -47,11 +48,11 @@ def progress(attempt: ExerciseAttempt, reader: Reader) -> None:
 
 
 def why(attempt: ExerciseAttempt, reader: Reader) -> None:
-    """Show what the last finished run of an attempt showed, and why its system works as it does, with its numbers."""
-    finished = [run_id for run_id, status in attempt.runs.items() if status == "finished"]
-    if finished:
-        run = reader.runs.one(finished[-1])
-        st.html(run_link(f"Run {run.id}", run.id) + ": " + showed(run, reader.runs.entry(run.id), reader))
+    """Show what the last run of an attempt showed, and why its system works as it does, with its numbers."""
+    run = reader.runs.one([*attempt.runs][-1])
+    if said := showed(run, reader.runs.entry(run.id), reader):
+        cell = values_in_words({name: run.config.get(name) for name in attempt.head.get("sweep") or {}})
+        st.html(run_link(f"Run {run.id}{f', {cell}' if cell else ''}", run.id) + ": " + said)
 
 
 @st.fragment

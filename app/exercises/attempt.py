@@ -14,7 +14,7 @@ from app.core.caches import VersionedCache
 from app.exercises import prediction_chart
 from app.exercises.prediction_form import prediction
 from app.ui import components, config_form, current_user
-from app.ui.documentation import GUIDES, page_body, pages
+from app.ui.documentation import GUIDES, linked, page_body, pages
 from app.ui.html import TERMS, as_text
 from app.ui.store_access import message_of
 from engine.errors import ConfigError, EngineError, counted
@@ -22,7 +22,7 @@ from engine.exercises.attempts import hand_in, launch_attempt, predict
 from engine.exercises.export import predicted
 from engine.exercises.files import Exercise, exercise_of
 from engine.exercises.outcome import distance, measured
-from engine.home import Home
+from engine.home import ROOT, Home
 from engine.queue.forecast import Wait
 from engine.registry import experiment, experiment_title
 from engine.store import Reader
@@ -33,8 +33,8 @@ NEW = 0
 FRESH_S = 5.0
 """Greatest age of the estimates of the queue, which a whole class shares."""
 ALONE = (
-    "Its figure depends on time, so each run has the machine to itself and is repeated; the runs of a class take "
-    "turns. Nothing is graded by the time on the clock."
+    "Its figure depends on time, so each run has the machine to itself; the runs of a class take turns. Nothing is "
+    "graded by the time on the clock."
 )
 SHARED = "The runs of a class take turns in the queue. The figure does not depend on how busy the machine is."
 _WAITS: VersionedCache[dict[int, Wait]] = VersionedCache()
@@ -45,7 +45,7 @@ _MARK = re.compile(r"(`[^`]*`|\[[^\]]*\]\([^)]*\)|^#.*$|^ {4}.*$)", re.M)
 
 def matter(exercise: Exercise) -> None:
     """Show the text of an exercise, with the terms of the glossary marked, and the guide of its experiment below."""
-    st.markdown(marked(exercise.text))
+    st.markdown(marked(linked(exercise.text, ROOT / exercise.name)))
     name = f"{GUIDES}{exercise.experiment}"
     if name in pages() and st.toggle(f"Guide: {experiment_title(exercise.experiment)}", key=f"guide.{exercise.name}"):
         with st.container(border=True, height=560):
@@ -74,8 +74,8 @@ def student(
     attempt = _chosen(exercise, own, state)
     refusal = current_user.why_not("predict") or state.refusal("a new attempt") or None
     if attempt:
-        exercise = replace(exercise_of(exercise.name, attempt.head), text=exercise.text)  # as it was then
-    with st.container(border=True):
+        exercise = exercise_of(exercise.name, attempt.head, exercise.text)  # as it was then
+    with st.container(border=True, key="step-1"):
         st.header("1 Predict", anchor=False)
         if attempt is None:
             _begin(exercise, refusal)
@@ -85,13 +85,13 @@ def student(
             st.caption(
                 as_text(f"{exercise.predict.text or exercise.predict.label} Predicted{shared}; it can't be changed.")
             )
-    with st.container(border=True):
+    with st.container(border=True, key="step-2"):
         st.header("2 Run", anchor=False)
         _run(exercise, attempt, state, reader, progress)
-    with st.container(border=True):
+    with st.container(border=True, key="step-3"):
         st.header("3 Compare", anchor=False)
         _compare(exercise, attempt, reader, why)
-    with st.container(border=True):
+    with st.container(border=True, key="step-4"):
         st.header("4 Answer and hand in", anchor=False)
         _answer(exercise, attempt, state)
     return attempt
@@ -118,9 +118,8 @@ def _begin(exercise: Exercise, refusal: str | None) -> None:
     key = f"exercise.{exercise.name}"
     value = prediction(exercise, key)
     people = _others(key)
-    ready = current_user.off(refusal, help="It can't be changed afterwards.", disabled=value is None)
-    if refusal:
-        st.caption(as_text(refusal))
+    ready = current_user.off(refusal, disabled=value is None)
+    st.caption(as_text(refusal or "A prediction can't be changed. After its runs you can make another attempt."))
     if st.button("Predict", type="primary", key=f"{key}.predict", **ready):
         _predict(exercise, value, people)
 
@@ -223,8 +222,13 @@ def _compare(exercise: Exercise, attempt: ExerciseAttempt | None, reader: Reader
     st.markdown(f"Measured: **{as_text(prediction_chart.in_words(exercise, found.value))}**")
     st.markdown(f"Your prediction: **{as_text(apart.words)}**")
     if exercise.time_counts:
-        runs = min(cell.runs for cell in found.cells.values())
-        st.caption(f"Taken alone on the machine; each value is the mean of {counted(runs, 'run')} or more.")
+        fewest = min(cell.runs for cell in found.cells.values())
+        of = (
+            f"the mean of at least {counted(fewest, 'run')}"
+            if fewest > 1
+            else "of a single run: repeats would tell more"
+        )
+        st.caption(f"Taken alone on the machine; each value is {of}.")
     why(attempt, reader)
 
 

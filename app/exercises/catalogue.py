@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.core.assets import at
-from app.ui.html import as_cell, as_text, block, entry, link, strong, when
+from app.core.formatting import absolute
+from app.ui.html import as_cell, as_text, block, entry, joined, link, strong
 from engine.exercises.catalogue import ExerciseCatalogue, ExerciseFile
 from engine.registry import experiment_title
 from engine.store import Reader
@@ -40,7 +41,7 @@ def listed(files: Sequence[ExerciseFile], reader: Reader, person: str) -> None:
     own = {each.exercise: each for each in reader.exercises.attempts(person=person)} if person else {}
     first = sorted(files, key=lambda file: not (states.get(file.name) and states[file.name].is_open))
     cards = [_card(file, states.get(file.name) or ExerciseState(file.name), own.get(file.name)) for file in first]
-    st.html(block("pl-cards", "".join(filter(None, cards))))
+    st.html(block("pl-cards", joined(filter(None, cards), "")))
 
 
 def _card(file: ExerciseFile, state: ExerciseState, attempt: ExerciseAttempt | None) -> str:
@@ -57,7 +58,7 @@ def set_by_teacher(state: ExerciseState) -> list[str]:
     if not state.is_open:
         return ["closed"]
     open_for = ["open for the class"] if state.opened_by else []
-    return [*open_for, *(["until " + when(state.deadline)] if state.deadline else [])]
+    return [*open_for, *([f"until {absolute(state.deadline)}"] if state.deadline else [])]
 
 
 def broken(catalogue: ExerciseCatalogue) -> None:

@@ -26,8 +26,14 @@ def places(exercise: Exercise) -> list[tuple[float, str]]:
     return sorted(found)
 
 
-def in_words(exercise: Exercise, value: Prediction | None) -> str:
-    """Return a prediction or a result as text."""
+def lower_label(exercise: Exercise) -> str:
+    """Return the predicted value within a sentence, without its unit."""
+    label = exercise.predict.label.removesuffix(f" ({exercise.predict.unit})")
+    return f"{label[:1].lower()}{label[1:]}"
+
+
+def in_words(exercise: Exercise, value: Prediction | None, *, with_places: bool = True) -> str:
+    """Return a prediction or a result as text; a curve `with_places` along x."""
     unit = exercise.predict.unit
     if value is None:
         return "–"
@@ -36,7 +42,9 @@ def in_words(exercise: Exercise, value: Prediction | None) -> str:
     if exercise.predict.kind == "order":
         return ", then ".join(map(str, value))
     labels = dict(places(exercise))
-    return ", ".join(f"{labels.get(x, f'{x:g}')}: {number(y, unit=unit)}" for x, y in value)  # type: ignore[misc]
+    heights = ", ".join(number(y, unit=unit) for _, y in value)  # type: ignore[misc]
+    along = ", ".join(labels.get(x, f"{x:g}") for x, _ in value)  # type: ignore[misc]
+    return f"{heights} {unit}".strip() + (f" at {exercise.axis.replace('_', ' ')} {along}" if with_places else "")
 
 
 def chart(
@@ -64,12 +72,10 @@ def chart(
             traces.append(_trace(name, ends, [centre, centre], mode="lines", line={"width": 3}))
             colours.append(MEASURED)
     else:
-        for person, value in predictions:
-            name = person if named else "Predicted"
-            x, y = _points(exercise, value)
-            style = {"dash": "dot", "width": 2} if len(predictions) == 1 else {"width": 1.4}
-            opacity = 1 if len(predictions) == 1 else 0.6
-            traces.append(_trace(name, x, y, mode="lines+markers", line=style, marker={"size": 9}, opacity=opacity))
+        for person, count, x, y in _lines(exercise, predictions, named):
+            style = {"dash": "dot", "width": 2} if len(predictions) == 1 else {"width": 0.4 + count}
+            look = {"line": style, "marker": {"size": 9}, "opacity": 1 if len(predictions) == 1 else 0.6}
+            traces.append(_trace(person, x, y, mode="lines+markers", **look))
             colours.append(PREDICTED)
         if results:
             each = [_points(exercise, value) for _, value in results]
@@ -81,12 +87,37 @@ def chart(
     layout = {
         "height": HEIGHT_PX,
         "hovermode": "closest",
-        "showlegend": exercise.predict.kind == "number" or len(traces) > MOST_NAMES,
+        "showlegend": 1 < len(traces) <= MOST_NAMES,
         "meta": {"units": {"x": "", "y": "" if exercise.predict.kind == "order" else exercise.predict.unit}},
         "xaxis": _x_axis(exercise, labels),
         "yaxis": _y_axis(exercise),
     }
     return {"data": traces, "layout": layout}, colours
+
+
+def _lines(
+    exercise: Exercise, predictions: Sequence[tuple[str, Prediction]], named: bool
+) -> list[tuple[str, int, Sequence[Any], Sequence[Any]]]:
+    """Return the predicted lines, each with a name, how many people drew it, x and y. Equal orders are one line; curves
+    without names are one trace, whose parts are not joined.
+    """
+    if exercise.predict.kind == "order" and len(predictions) > 1:
+        by_order: dict[Prediction, list[str]] = {}
+        for person, value in predictions:
+            by_order.setdefault(value, []).append(person)
+        return [
+            (
+                ", ".join(people) if named else f"{len(people)} of {len(predictions)}",
+                len(people),
+                *_points(exercise, each),
+            )
+            for each, people in by_order.items()
+        ]
+    lines = [(person, *_points(exercise, value)) for person, value in predictions]
+    if len(lines) > 1 and not named:
+        x, y = ([each for line in lines for each in (*line[at], None)] for at in (1, 2))
+        return [(f"{len(lines)} predictions", 1, x, y)]
+    return [(person, 1, x, y) for person, x, y in lines]
 
 
 def _points(exercise: Exercise, value: Prediction) -> tuple[list[float], list[float]]:
@@ -123,6 +154,6 @@ def _y_axis(exercise: Exercise) -> dict[str, Any]:
     task = exercise.predict
     if task.kind == "order":
         ticks = {"tickvals": list(range(1, len(exercise.cells) + 1)), "range": [len(exercise.cells) + 0.4, 0.6]}
-        return {"title": {"text": f"Place (1: {task.first} {task.label[:1].lower()}{task.label[1:]})"}, **ticks}
+        return {"title": {"text": axis_title(f"Place (1: {task.first} {lower_label(exercise)})")}, **ticks}
     title = axis_title(task.label.removesuffix(f" ({task.unit})"))
     return {"title": {"text": title}, "rangemode": "tozero"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.exercises.prediction_chart import places
+from app.exercises.prediction_chart import lower_label, places
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.run_values import lower_title
@@ -27,9 +27,8 @@ def prediction(exercise: Exercise, key: str) -> Any:
 
 
 def _order(exercise: Exercise, key: str) -> list[str] | None:
-    name = f"{task.label[:1].lower()}{task.label[1:]}" if (task := exercise.predict) else ""
     chosen = st.multiselect(
-        as_text(f"Order, from the {task.first} {name}"),
+        as_text(f"Order, from the {exercise.predict.first} {lower_label(exercise)}"),
         exercise.cells,
         key=f"{key}.order",
         placeholder="Choose the first one, then the next",

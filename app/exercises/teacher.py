@@ -8,14 +8,14 @@ from zoneinfo import ZoneInfo
 
 import segno
 import streamlit as st
-from markupsafe import Markup
 
 from app.core.assets import macro
 from app.core.caches import VersionedCache
+from app.core.formatting import absolute
 from app.exercises import prediction_chart
 from app.exercises.catalogue import address, state_cell
 from app.ui import components, current_user, dialogs
-from app.ui.html import as_text, joined, nowrap, quiet, run_link, sweep_link, table
+from app.ui.html import as_text, joined, nowrap, quiet, run_link, sweep_link, table, wide
 from app.ui.store_access import message_of
 from app.ui.widgets import page_address, say_reach
 from engine.errors import EngineError, counted
@@ -38,8 +38,8 @@ def hand_out(exercise: Exercise, state: ExerciseState) -> None:
     url = page_address(address(exercise.name))
     code, settings = st.columns([1, 2], gap="large")
     with code:
-        drawn = segno.make(url, error="m", micro=False).svg_inline(omitsize=True, border=2, light="#fff")
-        st.html(_QR(Markup(drawn), url))
+        drawn = segno.make(url, error="m", micro=False).svg_data_uri(omitsize=True, border=2, light="#fff")
+        st.html(_QR(drawn, url))
         say_reach(url)
     with settings, st.container(border=True):
         st.caption(as_text(_state_in_words(state)))
@@ -62,7 +62,8 @@ def _state_in_words(state: ExerciseState) -> str:
         return state.refusal("work").partition(" Ask ")[0]
     if not state.opened_by:
         return "Everyone can work on it; opening it puts it first in the list, and can set a deadline."
-    return f"Opened by {state.opened_by}{f', until {state.deadline}' if state.deadline else ', without a deadline'}."
+    until = f"until {absolute(state.deadline)}" if state.deadline else "without a deadline"
+    return f"Opened by {state.opened_by}, {until}."
 
 
 def _give(done: str, order: partial[object]) -> None:
@@ -144,11 +145,11 @@ def _row(
         joined([person, quiet(f"with {', '.join(group)}")], " ") if group else person,
         state_cell(attempt),
         str(tries),
-        prediction_chart.in_words(exercise, predicted(attempt)),
-        prediction_chart.in_words(exercise, result.value),
-        apart.words if apart else "–",
-        " ".join(attempt.answers) or "–",
-        _runs(attempt),
+        nowrap(prediction_chart.in_words(exercise, predicted(attempt), with_places=False)),
+        nowrap(prediction_chart.in_words(exercise, result.value, with_places=False)),
+        wide(apart.words) if apart else "–",
+        wide(" ".join(attempt.answers)) if attempt.answers else "–",
+        nowrap(_runs(attempt)),
     ]
 
 

@@ -117,25 +117,31 @@ def title_of(path: Path) -> str:
     return path.read_text().partition("\n")[0].removeprefix("# ")
 
 
-def page_body(path: Path) -> None:
-    """Show the text of a page with its pictures; links to other pages stay in the console, links to other files become
-    text. Addresses of the console are those at which it is open here.
+def linked(text: str, path: Path) -> str:
+    """Return the Markdown of the file `path` with links to pages of documentation as addresses of the console; links to
+    other files become text.
     """
 
-    def linked(found: re.Match[str]) -> str:
+    def address(found: re.Match[str]) -> str:
         file, _, place = found["path"].partition("#")
         target = (path.parent / file).resolve().with_suffix("") if file else path.with_suffix("")
         name = target.relative_to(DOCS).as_posix() if target.is_relative_to(DOCS) else ""
-        address = at(f"/docs?page={name}") + (f"#{place}" if place else "")
-        return f"[{found['words']}]({address})" if name in pages() else found["words"]
+        there = at(f"/docs?page={name}") + (f"#{place}" if place else "")
+        return f"[{found['words']}]({there})" if name in pages() else found["words"]
+
+    return LINK.sub(address, text)
+
+
+def page_body(path: Path) -> None:
+    """Show the text of a page with its pictures. Addresses of the console are those at which it is open here."""
 
     end = 0
     body = PORT.sub(page_address("").rstrip("/"), path.read_text().partition("\n")[2])
     for picture in PICTURE.finditer(body):
-        st.markdown(LINK.sub(linked, body[end : picture.start()]))
+        st.markdown(linked(body[end : picture.start()], path))
         st.image(path.parent / picture["path"], caption=picture["alt"])
         end = picture.end()
-    st.markdown(LINK.sub(linked, body[end:]))
+    st.markdown(linked(body[end:], path))
 
 
 def groups() -> dict[str, list[str]]:

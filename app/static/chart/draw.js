@@ -1,7 +1,7 @@
 // An empty chart to draw a prediction on: one value at each place along x, set by a stroke, by dragging a point, or by the arrow keys on a point.
 // The values are sent when a stroke or a key ends; the fields below the chart take them, and may set them too.
 
-const WIDE = 640, HIGH = 340, LEFT = 64, RIGHT = 24, TOP = 20, BOTTOM = 52;
+const HIGH = 340, LEFT = 64, RIGHT = 24, TOP = 20, BOTTOM = 52;
 const SVG = "http://www.w3.org/2000/svg";
 const STEPS = 100; // of the axis, by the keyboard
 const FEW_TICKS = 5;
@@ -20,7 +20,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   if (told !== state.told) Object.assign(state, { told, values: [...data.values], sent: JSON.stringify(data.values) });
   const span = data.high - data.low;
   const digits = Math.max(0, 2 - Math.floor(Math.log10(span)));
-  const along = (index) => LEFT + ((index + 0.5) * (WIDE - LEFT - RIGHT)) / data.places.length;
+  let wide = 640; // units of the picture are pixels, so that its text has one size in any window
+  const along = (index) => LEFT + ((index + 0.5) * (wide - LEFT - RIGHT)) / data.places.length;
   const up = (value) => TOP + (1 - (value - data.low) / span) * (HIGH - TOP - BOTTOM);
   const bounded = (value) => Number(Math.min(data.high, Math.max(data.low, value)).toFixed(digits));
   const words = (value) => (value === null || value === undefined ? "not set" : `${value.toLocaleString("en-US")}${data.unit && ` ${data.unit}`}`);
@@ -33,19 +34,20 @@ export default function ({ data, parentElement, setTriggerValue }) {
   };
 
   const draw = () => {
+    wide = Math.max(260, root.clientWidth || wide);
     root.style.setProperty("--pl-drawn", themeOf(parentElement).colours[1]);
     const focused = document.activeElement?.dataset?.index;
-    const svg = shape("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "group", "aria-label": data.alt });
+    const svg = shape("svg", { viewBox: `0 0 ${wide} ${HIGH}`, role: "group", "aria-label": data.alt });
     for (let tick = 0; tick <= FEW_TICKS; tick += 1) {
       const value = data.low + (span * tick) / FEW_TICKS;
-      svg.append(shape("line", { class: "grid", x1: LEFT, x2: WIDE - RIGHT, y1: up(value), y2: up(value) }));
+      svg.append(shape("line", { class: "grid", x1: LEFT, x2: wide - RIGHT, y1: up(value), y2: up(value) }));
       svg.append(shape("text", { x: LEFT - 8, y: up(value) + 4, "text-anchor": "end" }, Number(value.toFixed(digits)).toLocaleString("en-US")));
     }
     data.places.forEach((place, index) => {
       svg.append(shape("line", { class: "here", x1: along(index), x2: along(index), y1: TOP, y2: HIGH - BOTTOM }));
       svg.append(shape("text", { x: along(index), y: HIGH - BOTTOM + 18, "text-anchor": "middle" }, place));
     });
-    svg.append(shape("text", { x: (LEFT + WIDE - RIGHT) / 2, y: HIGH - 10, "text-anchor": "middle" }, data.x));
+    svg.append(shape("text", { x: (LEFT + wide - RIGHT) / 2, y: HIGH - 10, "text-anchor": "middle" }, data.x));
     svg.append(shape("text", { x: 14, y: (TOP + HIGH - BOTTOM) / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${(TOP + HIGH - BOTTOM) / 2})` }, data.y));
     const set = state.values.map((value, index) => [value, index]).filter(([value]) => value !== null);
     svg.append(shape("polyline", { class: "line", points: set.map(([value, index]) => `${along(index)},${up(value)}`).join(" ") }));
@@ -65,11 +67,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
   // A stroke sets every place that it passes.
   const at = (event) => {
     const box = root.querySelector("svg").getBoundingClientRect();
-    const [x, y] = [((event.clientX - box.left) * WIDE) / box.width, ((event.clientY - box.top) * HIGH) / box.height];
+    const [x, y] = [((event.clientX - box.left) * wide) / box.width, ((event.clientY - box.top) * HIGH) / box.height];
     const value = data.low + (1 - (y - TOP) / (HIGH - TOP - BOTTOM)) * span;
     return { x, value };
   };
-  const nearest = (x) => Math.min(data.places.length - 1, Math.max(0, Math.round(((x - LEFT) * data.places.length) / (WIDE - LEFT - RIGHT) - 0.5)));
+  const nearest = (x) => Math.min(data.places.length - 1, Math.max(0, Math.round(((x - LEFT) * data.places.length) / (wide - LEFT - RIGHT) - 0.5)));
   const mark = (from, to) => {
     const [first, last] = [from, to].sort((one, other) => one.x - other.x);
     data.places.forEach((_, index) => {
@@ -114,5 +116,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
   };
   root.onkeyup = send;
   draw();
-  return newestCleanup(parentElement, onThemeChange(parentElement, draw));
+  const resizing = new ResizeObserver(() => root.clientWidth && root.clientWidth !== wide && draw());
+  resizing.observe(root);
+  const ignoreTheme = onThemeChange(parentElement, draw);
+  return newestCleanup(parentElement, () => {
+    resizing.disconnect();
+    ignoreTheme();
+  });
 }
