@@ -20,6 +20,7 @@ from engine.store import Launch, SweepLaunch
 from engine.sweep.plan import plan
 
 MOST_BYTES = 100_000
+MOST_DEPTH = 5
 TIMED_REPEATS = 3
 """Runs per cell of an exercise whose figure depends on time, where its file doesn't say another number."""
 PROGRESS = "progress"
@@ -245,8 +246,15 @@ def _at(line: int, sentence: str) -> ConfigError:
 def _head(text: str) -> tuple[dict[str, Any], dict[str, int]]:
     """Return the head, and the line in the file of each key and of each key within it (`sweep.trainers`)."""
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise _at(2, "The head must not refer to other parts by & and *. Write the values out.")
+        depth = 0
+        for event in yaml.parse(text, yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if isinstance(event, yaml.AliasEvent) or depth > MOST_DEPTH:
+                line, what = (
+                    event.start_mark.line + 2,
+                    f"refer to other parts by *, or have more than {MOST_DEPTH} levels",
+                )
+                raise _at(line, f"The head must not {what}. Write the values out.")
         node, head = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
         json.dumps(head)
     except yaml.YAMLError as error:
