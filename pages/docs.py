@@ -5,23 +5,29 @@ from pathlib import Path
 import streamlit as st
 
 from app.core.assets import at
-from app.ui.documentation import groups, page_body, pages, title_of
+from app.ui.documentation import GUIDES, groups, page_body, pages, title_of
 from app.ui.html import breadcrumb, link
+from engine.exercises.catalogue import ExerciseCatalogue
+from engine.home import Home
 
 wanted = st.query_params.get("page", "")
 
 
-def show(path: Path) -> None:
-    """Show one page."""
+def show(name: str, path: Path) -> None:
+    """Show one page; of an experiment with exercises also the way to them."""
     st.html(breadcrumb([link("Documentation", at("/docs"))], title_of(path)))
     st.title(title_of(path), anchor=False)
+    if (known := name.removeprefix(GUIDES)) != name and any(
+        file.exercise and file.exercise.experiment == known for file in ExerciseCatalogue(Home.find()).listed.values()
+    ):
+        st.html(link("Exercises", at(f"/exercises?experiment={known}")))
     page_body(path)
 
 
 with st.container(width=820, key="docs"):
     if wanted in pages():
         st.set_page_config(page_title=f"{title_of(pages()[wanted])} · Parallab")
-        show(pages()[wanted])
+        show(wanted, pages()[wanted])
     else:
         st.title("Documentation", anchor=False)
         if wanted:

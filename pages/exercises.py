@@ -22,6 +22,7 @@ from engine.exercises.files import Exercise
 from engine.home import Home
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt
+from engine.store.records import ENDED
 
 VIEWS = ("Exercise", "Class")
 EVERY_MS = 2_000
@@ -42,7 +43,7 @@ def progress(attempt: ExerciseAttempt, reader: Reader) -> None:
         return
     for run_id in attempt.runs:
         entry = reader.runs.entry(run_id)
-        if entry.active:
+        if entry.status not in ENDED:
             st.html(progress_bar(entry))
         st.html(run_link(f"Run {run_id}: {entry.status}", run_id))
 

@@ -55,7 +55,7 @@ def matter(exercise: Exercise) -> None:
 def marked(text: str) -> str:
     """Return Markdown in which the first mention of each term of the glossary opens its definition."""
     for term in sorted(TERMS, key=len, reverse=True):
-        link, place = f"[\\1](#term={term.replace(' ', '%20')})", re.compile(rf"\b({re.escape(term)}s?)\b", re.I)
+        link, place = f"[\\1](#term={term.replace(' ', '%20')})", re.compile(rf"\b({re.escape(term)}(?:e?s)?)\b", re.I)
         parts = _MARK.split(text)
         for at, part in enumerate(parts):
             if at % 2 == 0 and place.search(part):

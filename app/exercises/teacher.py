@@ -177,7 +177,7 @@ def board(titles: Mapping[str, str], reader: Reader) -> None:
     heads = ["Student", *(titles[name] for name in names)]
     st.html(table(heads, rows, caption="Students by exercises"))
     with st.container(horizontal=True):
-        export(attempts)
+        export(attempts, "class")
         if st.button("End the class", key="exercises.end", **current_user.control("end class")):
             dialogs.open_soon(ask_end)
 
@@ -189,7 +189,7 @@ def _cell(own: Sequence[ExerciseAttempt] | None, found: Mapping[int, tuple[Measu
     return joined([state_cell(own[-1]), *([nowrap(apart.words)] if apart else [])], " ")
 
 
-def export(attempts: Sequence[ExerciseAttempt]) -> None:
+def export(attempts: Sequence[ExerciseAttempt], key: str) -> None:
     """Show the buttons that save the class as a table and its runs as a bundle."""
 
     def write_csv() -> bytes:
@@ -204,10 +204,10 @@ def export(attempts: Sequence[ExerciseAttempt]) -> None:
             class_bundle(reader, attempts, file, by=by)
         return file.getvalue()
 
-    st.download_button("Export CSV", write_csv, "class.csv", "text/csv", key="exercises.csv", on_click="ignore")
+    st.download_button("Export CSV", write_csv, "class.csv", "text/csv", key=f"exercises.csv.{key}", on_click="ignore")
     if any(attempt.has_ended for attempt in attempts):
         name = ("class.zip", "application/zip")
-        st.download_button("Export runs", write_bundle, *name, key="exercises.zip", on_click="ignore")
+        st.download_button("Export runs", write_bundle, *name, key=f"exercises.zip.{key}", on_click="ignore")
 
 
 @st.dialog("End the class?")
@@ -228,7 +228,7 @@ def ask_end() -> None:
         )
         st.write("The accounts of its students are disabled: they can't sign in until an admin enables them.")
     with st.container(horizontal=True):
-        export(attempts)
+        export(attempts, "end")
         if st.button("End the class", type="primary", key="exercises.end.now"):
             _give("The class has ended.", partial(end_class, also=also))
         if st.button("Cancel", key="exercises.end.not"):
