@@ -30,7 +30,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
             "scaling",
             "timeline",
         ),
-        *("duel", "figures", "museum", "notifications", "api"),
+        *("duel", "figures", "museum", "exercises", "notifications", "api"),
     ),
     "Run a lab": ("deployment", "signing-in", "people", "operations", "cluster", "security", "fault-matrix"),
 }
@@ -63,6 +63,7 @@ WORDS = {
     "runs": "delete archive tag note csv export rename search wandb own script",
     "tour": "help start begin tutorial first introduction getting started",
     "sweeps": "grid search hyperparameter tuning seed",
+    "exercises": "class course teach student teacher lesson predict homework hand in deadline",
     "timeline": "slow hang deadlock stuck trace profile bottleneck",
     "notifications": "email slack mail alert webhook",
     "experiments/hogwild": "why no lock lock-free",
