@@ -32,7 +32,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
             "scaling",
             "timeline",
         ),
-        *("exercises", "duel", "figures", "museum", "notifications", "api"),
+        *("duel", "figures", "museum", "exercises", "notifications", "api"),
     ),
     "Run a lab": ("deployment", "signing-in", "people", "operations", "cluster", "security", "fault-matrix"),
 }
@@ -55,7 +55,7 @@ WORDS = {
     "own-script": "my own training script command torchrun accelerate uv hydra trackio paste recipe",
     "plugins": "my own method experiment plugin plug-in algorithm write new extend template entry point",
     "api": "script program own automate curl client token launch from python wandb",
-    "exercises": "class course teach teacher student predict prediction hand in lab lesson qr",
+    "exercises": "class course teach student teacher lesson predict homework hand in deadline",
     "cluster": "slurm nodes multi-node sbatch ssh own script",
     "signing-in": "password login log in account user sso oidc google forgot",
     "people": "password account user role admin permission quota delete",

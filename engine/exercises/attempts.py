@@ -25,15 +25,7 @@ MOST_PEOPLE = 10
 ANSWER_LENGTH = 5_000
 
 
-def predict(
-    home: Home,
-    exercise: Exercise,
-    prediction: Any,
-    *,
-    people: Sequence[str] = (),
-    by: str,
-    timeout_s: float = PAGE_TIMEOUT_S,
-) -> int:
+def predict(home: Home, exercise: Exercise, prediction: Any, *, people: Sequence[str] = (), by: str) -> int:
     """Begin an attempt with a prediction and return its id; `people` are the others of a group that shares it.
 
     Raises ConfigError for an invalid prediction or name, WrongStatus if the exercise is closed, Forbidden.
@@ -42,31 +34,26 @@ def predict(
     names = tuple(dict.fromkeys(map(owner_of, (by, *people))))
     if len(names) > MOST_PEOPLE:
         raise ConfigError.of("people", f"A group must have at most {MOST_PEOPLE} people, got {len(names)}. Make two.")
-    with Store.open(home, timeout_s=timeout_s) as store:
+    with Store.open(home, timeout_s=PAGE_TIMEOUT_S) as store:
         return store.exercises.predict(exercise.name, exercise.digest, exercise.head, value, people=names, by=names[0])
 
 
-def launch_attempt(
-    home: Home, attempt_id: int, changes: Mapping[str, Any], *, by: str, timeout_s: float = PAGE_TIMEOUT_S
-) -> ExerciseAttempt:
+def launch_attempt(home: Home, attempt_id: int, changes: Mapping[str, Any], *, by: str) -> ExerciseAttempt:
     """Launch an attempt with the settings that a student changed, by the path of every launch; return it with its runs.
     An attempt that was launched before is returned as it is.
 
     Raises ConfigError for a change that is not allowed, Forbidden, LimitReached, WrongStatus, DeviceError.
     """
-    with Reader.open(home, timeout_s=timeout_s) as reader:
+    with Reader.open(home, timeout_s=PAGE_TIMEOUT_S) as reader:
         attempt = reader.exercises.attempt(attempt_id)
-    if not attempt.runs or by not in attempt.people:
+        if attempt.runs:
+            return attempt
         asked = exercise_of(attempt.exercise, attempt.head).launch(by, attempt_id, changes)
         try:
-            launch(home, asked, timeout_s=timeout_s) if isinstance(asked, Launch) else launch_sweep(
-                home, asked, timeout_s=timeout_s
-            )
-        except WrongStatus:
-            with Reader.open(home, timeout_s=timeout_s) as reader:
-                if not reader.exercises.attempt(attempt_id).runs:
-                    raise
-    with Reader.open(home, timeout_s=timeout_s) as reader:
+            launch(home, asked) if isinstance(asked, Launch) else launch_sweep(home, asked)
+        except WrongStatus:  # of a second press at the same moment
+            if not reader.exercises.attempt(attempt_id).runs:
+                raise
         return reader.exercises.attempt(attempt_id)
 
 
@@ -76,12 +63,12 @@ def rehearse_exercise(home: Home, exercise: Exercise, *, by: str, changes: Mappi
     return len([rehearse(home, asked)] if isinstance(asked, Launch) else rehearse_sweep(home, asked))
 
 
-def hand_in(home: Home, attempt_id: int, answers: Sequence[str], *, by: str, timeout_s: float = PAGE_TIMEOUT_S) -> None:
+def hand_in(home: Home, attempt_id: int, answers: Sequence[str], *, by: str) -> None:
     """Hand in an attempt for all its people, with an answer per question.
 
     Raises ConfigError for a missing or too long answer, and what `ExerciseCommands.hand_in` raises.
     """
-    with Reader.open(home, timeout_s=timeout_s) as reader:
+    with Reader.open(home, timeout_s=PAGE_TIMEOUT_S) as reader:
         attempt = reader.exercises.attempt(attempt_id)
     questions = exercise_of(attempt.exercise, attempt.head).questions
     given = [checked_text(f"answer {at}", answer, ANSWER_LENGTH) for at, answer in enumerate(answers, 1)]
@@ -91,14 +78,14 @@ def hand_in(home: Home, attempt_id: int, answers: Sequence[str], *, by: str, tim
             f"Each of the {len(questions)} questions needs an answer, got {count}. Answer the others in a sentence."
         )
         raise ConfigError.of("answers", sentence)
-    with Store.open(home, timeout_s=timeout_s) as store:
+    with Store.open(home, timeout_s=PAGE_TIMEOUT_S) as store:
         store.exercises.hand_in(attempt_id, given, by=by)
 
 
 # ---- The teacher's way ----------------------------------------------------------------------------------------------
 
 
-def open_exercise(home: Home, name: str, *, by: str, deadline: str = "", timeout_s: float = PAGE_TIMEOUT_S) -> None:
+def open_exercise(home: Home, name: str, *, by: str, deadline: str = "") -> None:
     """Open an exercise of the catalogue for a class, or set another deadline: a time such as `2026-05-04 16:00`, in UTC
     unless it names its zone; empty for none.
 
@@ -106,14 +93,14 @@ def open_exercise(home: Home, name: str, *, by: str, deadline: str = "", timeout
     """
     ExerciseCatalogue(home).exercise(name)
     until = _deadline(deadline) if deadline.strip() else None
-    with Store.open(home, timeout_s=timeout_s) as store:
+    with Store.open(home, timeout_s=PAGE_TIMEOUT_S) as store:
         store.exercises.open(name, by=owner_of(by), deadline=until)
 
 
-def close_exercise(home: Home, name: str, *, by: str, timeout_s: float = PAGE_TIMEOUT_S) -> None:
+def close_exercise(home: Home, name: str, *, by: str) -> None:
     """Close an exercise of the catalogue; raises UnknownName, Forbidden."""
     ExerciseCatalogue(home).exercise(name)
-    with Store.open(home, timeout_s=timeout_s) as store:
+    with Store.open(home, timeout_s=PAGE_TIMEOUT_S) as store:
         store.exercises.close(name, by=owner_of(by))
 
 
@@ -143,14 +130,14 @@ class ClassEnd:
     """People whose accounts were disabled."""
 
 
-def end_class(home: Home, *, by: str, also: Sequence[str] = (), timeout_s: float = PAGE_TIMEOUT_S) -> ClassEnd:
+def end_class(home: Home, *, by: str, also: Sequence[str] = ()) -> ClassEnd:
     """End the class: close its exercises, cancel its waiting and running runs, archive the ended ones, and disable the
     accounts of its people, members only.
 
     Its people are those of its attempts and `also`, such as those of its list who never began. Export it before or
     after: attempts and runs stay. One transaction. Raises Forbidden, ConfigError for an unknown name in `also`.
     """
-    with Store.open(home, timeout_s=timeout_s) as store, store.db.change():
+    with Store.open(home, timeout_s=PAGE_TIMEOUT_S) as store, store.db.change():
         attempts = store.exercises.end_class(by=by)
         runs = {run_id: status for attempt in attempts for run_id, status in attempt.runs.items()}
         left = [run_id for run_id, status in runs.items() if status not in ENDED]
@@ -158,19 +145,14 @@ def end_class(home: Home, *, by: str, also: Sequence[str] = (), timeout_s: float
             store.runs.cancel(run_id, by=by)
         ended = [run_id for run_id in runs if store.read.runs.one(run_id).status in ENDED]
         archived = store.annotations.archive(ended, by=by) if ended else []
-        accounts = {person.name: person for person in store.read.people.everyone()}
-        if accounts and (unknown := [name for name in also if name not in accounts]):
-            raise ConfigError.of(
-                "also", f"{unknown[0]} has no account in this lab. Write the names as on the page People."
-            )
-        names = dict.fromkeys([*(name for attempt in attempts for name in attempt.people), *also])
-        members = [
-            name for name in names if name in accounts and accounts[name].role == "member" and accounts[name].active
-        ]
-        for name in members:
-            if name != by:
-                disable_account(store, name, by=by)
-    return ClassEnd(tuple(attempts), len(archived), len(left), tuple(name for name in members if name != by))
+        members = {each.name for each in store.read.people.everyone() if each.role == "member" and each.active}
+        if unknown := next((name for name in also if name not in members), None):
+            raise ConfigError.of("also", f"also must name members with an active account, got {unknown}.")
+        people = dict.fromkeys([*(name for attempt in attempts for name in attempt.people), *also])
+        disabled = [name for name in people if name in members]
+        for name in disabled:
+            disable_account(store, name, by=by)
+    return ClassEnd(tuple(attempts), len(archived), len(left), tuple(disabled))
 
 
 def require_teacher(reader: Reader, by: str) -> None:

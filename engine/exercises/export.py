@@ -58,8 +58,8 @@ def predicted(attempt: ExerciseAttempt) -> Prediction:
     )
 
 
-def class_table(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> Table:
-    """Return a row per person and exercise, of the attempt that counts (`latest`)."""
+def class_csv(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> bytes:
+    """Return a CSV file that spreadsheets open safely: a row per person and exercise, of the attempt that counts."""
     counting = latest(attempts)
     found = outcomes(reader, list({own[-1].id: own[-1] for own in counting.values()}.values()))
     rows = []
@@ -79,12 +79,7 @@ def class_table(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> Table:
                 *(attempt.predicted_at, attempt.handed_in_at or ""),
             )
         )
-    return Table(COLUMNS, rows)
-
-
-def class_csv(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> bytes:
-    """Return the class as a CSV file that spreadsheets open safely."""
-    return as_csv(class_table(reader, attempts))
+    return as_csv(Table(COLUMNS, rows))
 
 
 def class_bundle(reader: Reader, attempts: Sequence[ExerciseAttempt], file: Path | IO[bytes], *, by: str) -> int:

@@ -124,11 +124,6 @@ class ExerciseReader:
         )
         return [_as_attempt(row) for row in self.db.rows(sql, [exercise, person, earlier_classes])]
 
-    def of_run(self, run_id: int) -> int | None:
-        """Return the attempt that a run belongs to, None if it belongs to none."""
-        row = self.db.row("SELECT attempt_id FROM attempt_runs WHERE run_id = ?", [run_id])
-        return int(row["attempt_id"]) if row else None
-
     def token(self) -> int:
         """Return a number that changes with exercises, attempts and the status of their runs, not with their progress:
         a whole class follows it.
