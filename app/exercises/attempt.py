@@ -118,10 +118,13 @@ def _begin(exercise: Exercise, refusal: str | None) -> None:
     key = f"exercise.{exercise.name}"
     value = prediction(exercise, key)
     people = _others(key)
-    ready = current_user.off(refusal, disabled=value is None)
     st.caption(as_text(refusal or "A prediction can't be changed. After its runs you can make another attempt."))
-    if st.button("Predict", type="primary", key=f"{key}.predict", **ready):
-        _predict(exercise, value, people)
+    # Free while incomplete: a press right after typing sends the value, which the page does not know yet.
+    if st.button("Predict", type="primary", key=f"{key}.predict", **current_user.off(refusal)):
+        if value is None:
+            st.error("The prediction is incomplete: set each value, then predict.")
+        else:
+            _predict(exercise, value, people)
 
 
 def _others(key: str) -> list[str]:
@@ -240,12 +243,11 @@ def _answer(exercise: Exercise, attempt: ExerciseAttempt | None, state: Exercise
         st.success(as_text(f"Handed in by {attempt.handed_in_by}."))
         return
     key = f"exercise.{exercise.name}.answer.{attempt.id if attempt else NEW}"
-    answers = [
-        st.text_area(
-            as_text(question), key=f"{key}.{at}", height=90, placeholder="In a sentence", disabled=attempt is None
-        )
-        for at, question in enumerate(exercise.questions)
-    ]
+    answers = []
+    for at, question in enumerate(exercise.questions):
+        st.markdown(f"**{as_text(question)}**")
+        field = {"label": f"Answer {at + 1}", "label_visibility": "collapsed", "placeholder": "In a sentence"}
+        answers.append(st.text_area(**field, key=f"{key}.{at}", height=90, disabled=attempt is None))
     refusal = current_user.why_not("hand in") or state.refusal("an answer") or None
     if not refusal and not (attempt and attempt.has_ended):
         refusal = "You can hand in when the runs have ended."

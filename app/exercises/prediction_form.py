@@ -18,9 +18,7 @@ def prediction(exercise: Exercise, key: str) -> Any:
     if task.text:
         st.markdown(f"**{as_text(task.text)}**")
     if task.kind == "number":
-        return st.number_input(
-            as_text(task.label), value=None, key=f"{key}.number", format="%g", placeholder="a number"
-        )
+        return st.number_input(task.label, value=None, key=f"{key}.number", format="%g", placeholder="a number")
     if task.kind == "order":
         return _order(exercise, key)
     return _curve(exercise, key)
@@ -28,7 +26,7 @@ def prediction(exercise: Exercise, key: str) -> Any:
 
 def _order(exercise: Exercise, key: str) -> list[str] | None:
     chosen = st.multiselect(
-        as_text(f"Order, from the {exercise.predict.first} {lower_label(exercise)}"),
+        f"Order, from the {exercise.predict.first} {lower_label(exercise)}",
         exercise.cells,
         key=f"{key}.order",
         placeholder="Choose the first one, then the next",
