@@ -122,6 +122,11 @@ class Home:
         return self.path / "experiments"
 
     @property
+    def exercises(self) -> Path:
+        """Exercises of the lab's own (`engine.exercises`)."""
+        return self.path / "exercises"
+
+    @property
     def methods(self) -> Path:
         """The versions of their code that runs use."""
         return self.path / "methods"

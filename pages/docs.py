@@ -1,48 +1,33 @@
 """Documentation: the Markdown pages of the folder docs, one by its name (`?page=tour`); without a name, the list."""
 
-import re
 from pathlib import Path
 
 import streamlit as st
 
 from app.core.assets import at
-from app.ui.documentation import DOCS, groups, pages, title_of
+from app.ui.documentation import GUIDES, groups, page_body, pages, title_of
 from app.ui.html import breadcrumb, link
-from app.ui.widgets import page_address
+from engine.exercises.catalogue import ExerciseCatalogue
+from engine.home import Home
 
-PICTURE = re.compile(r"^!\[(?P<alt>[^\]]*)\]\((?P<path>[^)]+)\)$", re.M)
-LINK = re.compile(r"\[(?P<words>[^\]]+)\]\((?P<path>(?!https?:)[^)]*)\)")
-PORT = re.compile(r"http://127\.0\.0\.1:8501\b")
 wanted = st.query_params.get("page", "")
 
 
-def show(path: Path) -> None:
-    """Show one page with its pictures; links to other pages stay in the console, links to other files become text.
-    Addresses of the console are those at which it is open here.
-    """
-
-    def linked(found: re.Match[str]) -> str:
-        file, _, place = found["path"].partition("#")
-        target = (path.parent / file).resolve().with_suffix("") if file else path.with_suffix("")
-        name = target.relative_to(DOCS).as_posix() if target.is_relative_to(DOCS) else ""
-        address = at(f"/docs?page={name}") + (f"#{place}" if place else "")
-        return f"[{found['words']}]({address})" if name in pages() else found["words"]
-
+def show(name: str, path: Path) -> None:
+    """Show one page; of an experiment with exercises also the way to them."""
     st.html(breadcrumb([link("Documentation", at("/docs"))], title_of(path)))
     st.title(title_of(path), anchor=False)
-    end = 0
-    body = PORT.sub(page_address("").rstrip("/"), path.read_text().partition("\n")[2])
-    for picture in PICTURE.finditer(body):
-        st.markdown(LINK.sub(linked, body[end : picture.start()]))
-        st.image(path.parent / picture["path"], caption=picture["alt"])
-        end = picture.end()
-    st.markdown(LINK.sub(linked, body[end:]))
+    if (known := name.removeprefix(GUIDES)) != name and any(
+        file.exercise and file.exercise.experiment == known for file in ExerciseCatalogue(Home.find()).listed.values()
+    ):
+        st.html(link("Exercises", at(f"/exercises?experiment={known}")))
+    page_body(path)
 
 
 with st.container(width=820, key="docs"):
     if wanted in pages():
         st.set_page_config(page_title=f"{title_of(pages()[wanted])} · Parallab")
-        show(pages()[wanted])
+        show(wanted, pages()[wanted])
     else:
         st.title("Documentation", anchor=False)
         if wanted:

@@ -28,7 +28,7 @@ LAYERS = (
     "engine.system engine.data engine.rl engine.commands engine.cluster.targets engine.launch",
     "engine.analysis.statistics engine.analysis engine.analysis.pipeline engine.sweep engine.analysis.scaling",
     "engine.hang engine.transfer engine.published engine.queue engine.duel engine.museum engine.notices",
-    "engine.upkeep",
+    "engine.exercises engine.upkeep",
     "engine.runtime.command.sources",
     "engine.runtime.usage engine.runtime.rank engine.runtime.nodes engine.runtime.worker engine.runtime.transport",
     "engine.runtime.command",
@@ -38,7 +38,7 @@ LAYERS = (
     "engine.doctor engine.cluster.node_checks engine.cluster.doctor engine.cli engine.__main__",
     "app.core app.links app.charts app.report app.ui app.actions app.export app.auth",
     "app.home app.launch app.run app.runs app.compare app.sweep app.duel app.scaling app.figures app.museum",
-    "app.machine app.people app.notifications",
+    "app.machine app.people app.notifications app.exercises",
     "app.api app.web app.main app.asgi app.__main__ pages",
 )
 """The folders, and the modules that lie in no folder of their own, from the bottom to the top: each imports only what
@@ -74,7 +74,15 @@ TORCH_FREE = (
     *(f"engine.cluster.{name}" for name in ("targets", "slurm", "launcher", "supervisor", "doctor")),
     *("engine.runtime.usage", "engine.runtime.worker.session", "engine.runtime.worker.progress_writer"),
     "engine.runtime.command",
-    *("engine.commands", "engine.upkeep", "engine.duel", "engine.sweep", "engine.published", "engine.notices"),
+    *(
+        "engine.commands",
+        "engine.upkeep",
+        "engine.duel",
+        "engine.exercises",
+        "engine.sweep",
+        "engine.published",
+        "engine.notices",
+    ),
     *(f"engine.experiments.{name}.config" for name in EXPERIMENTS),
     *("engine.museum.config", "engine.museum.exhibit", "engine.museum.latest_runs"),
     *(

@@ -64,6 +64,7 @@ def newcomer() -> None:
             _first_run(found)
             st.page_link(PAGES["launch"], label="All experiments")
             st.page_link(PAGES["docs"], label="First hour: guided steps", query_params={"page": "first-hour"})
+            st.page_link(PAGES["exercises"], label="Exercises: predict, run, compare")
         with st.container(horizontal=True, vertical_alignment="center"):
             st.write("To train with a script of your own, paste the command that starts it.")
             own_script()

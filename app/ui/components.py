@@ -84,6 +84,13 @@ _lines = st.components.v2.component(
     js=static_text("plot/plotly.js", "chart/swatch.js", "page/cleanup.js", "chart/lines.js"),
     isolate_styles=False,
 )
+_draw = st.components.v2.component(
+    "parallab_draw",
+    html='<div class="pl-draw"></div>',
+    css=static_text("chart/draw.css"),
+    js=static_text("plot/plotly.js", "page/cleanup.js", "chart/draw.js"),
+    isolate_styles=False,
+)
 _preload = st.components.v2.component(
     "parallab_preload", js=static_text("plot/plotly.js", "page/preload.js"), isolate_styles=False
 )
@@ -100,12 +107,13 @@ def pulse(
     duel_id: int | None = None,
     latest: str | None = None,
     of_machine: bool = False,
+    of_exercises: bool = False,
     active: bool = True,
     every_ms: int = PULSE_MS,
     early_ms: int = EARLY_MS,
 ) -> None:
     """Rerun the enclosing fragment when the change token differs from `token` (of the run, the sweep, the duel, the
-    machine, or the whole store; the newest run of the filter `latest`).
+    machine, the exercises, or the whole store; the newest run of the filter `latest`).
 
     An inactive pulse does not poll: give `active=False` once nothing can change.
     """
@@ -116,6 +124,8 @@ def pulse(
         if sweep_id is not None
         else "?machine=1"
         if of_machine
+        else "?exercises=1"
+        if of_exercises
         else ""
     )
     of = f"?duel={duel_id}" if duel_id is not None else of
@@ -247,6 +257,14 @@ def lines(key: str, data: Mapping[str, Any], on_press: Callable[[], None]) -> No
     """
     page_capture.legend([{name: row[name] for name in ("label", "colour", "dash", "symbol")} for row in data["rows"]])
     _lines(key=key, data=dict(data), on_press_change=on_press)
+
+
+def draw(key: str, data: Mapping[str, Any], on_values: Callable[[], None]) -> None:
+    """Show an empty chart to draw values on: `places` along x, `values` (None where not set), `low` and `high` of y,
+    titles `x` and `y`, the `unit`, and `alt`. `on_values` is called before the page reruns; the session then holds them
+    under the key, as `values`.
+    """
+    _draw(key=key, data=dict(data), on_values_change=on_values)
 
 
 def pictures(key: str) -> None:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import streamlit as st
 from markupsafe import Markup
 
 from app.core.assets import at
 from app.ui.html import link
+from app.ui.widgets import page_address
 from engine.home import ROOT
 
 DOCS = ROOT / "docs"
@@ -30,7 +32,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
             "scaling",
             "timeline",
         ),
-        *("duel", "figures", "museum", "notifications", "api"),
+        *("duel", "figures", "museum", "exercises", "notifications", "api"),
     ),
     "Run a lab": ("deployment", "signing-in", "people", "operations", "cluster", "security", "fault-matrix"),
 }
@@ -44,7 +46,7 @@ PAGE_GUIDES = {
     "/machine": "operations",
     **{
         f"/{name}": name
-        for name in ("runs", "compare", "scaling", "duel", "figures", "museum", "notifications", "people")
+        for name in ("runs", "compare", "scaling", "duel", "exercises", "figures", "museum", "notifications", "people")
     },
 }
 """The page of documentation about each page of the console."""
@@ -53,6 +55,7 @@ WORDS = {
     "own-script": "my own training script command torchrun accelerate uv hydra trackio paste recipe",
     "plugins": "my own method experiment plugin plug-in algorithm write new extend template entry point",
     "api": "script program own automate curl client token launch from python wandb",
+    "exercises": "class course teach student teacher lesson predict homework hand in deadline",
     "cluster": "slurm nodes multi-node sbatch ssh own script",
     "signing-in": "password login log in account user sso oidc google forgot",
     "people": "password account user role admin permission quota delete",
@@ -75,6 +78,9 @@ WORDS = {
     "experiments/pipeline": "why micro-batches splits bubble",
 }
 """Words under which people look for a page, though its text may say them otherwise."""
+PICTURE = re.compile(r"^!\[(?P<alt>[^\]]*)\]\((?P<path>[^)]+)\)$", re.M)
+LINK = re.compile(r"\[(?P<words>[^\]]+)\]\((?P<path>(?!https?:)[^)]*)\)")
+PORT = re.compile(r"http://127\.0\.0\.1:8501\b")
 LONGEST = 160
 FILLERS = re.compile("an?|and|are|can|do|does|for|has|have|how|i|in|is|it|my|of|on|or|the|to|with")
 """Words of a question that say nothing about its page."""
@@ -110,6 +116,33 @@ def pages() -> Mapping[str, Path]:
 def title_of(path: Path) -> str:
     """Return the title of a page, its first line."""
     return path.read_text().partition("\n")[0].removeprefix("# ")
+
+
+def linked(text: str, path: Path) -> str:
+    """Return the Markdown of the file `path` with links to pages of documentation as addresses of the console; links to
+    other files become text.
+    """
+
+    def address(found: re.Match[str]) -> str:
+        file, _, place = found["path"].partition("#")
+        target = (path.parent / file).resolve().with_suffix("") if file else path.with_suffix("")
+        name = target.relative_to(DOCS).as_posix() if target.is_relative_to(DOCS) else ""
+        there = at(f"/docs?page={name}") + (f"#{place}" if place else "")
+        return f"[{found['words']}]({there})" if name in pages() else found["words"]
+
+    return LINK.sub(address, text)
+
+
+def page_body(path: Path) -> None:
+    """Show the text of a page with its pictures. Addresses of the console are those at which it is open here."""
+
+    end = 0
+    body = PORT.sub(page_address("").rstrip("/"), path.read_text().partition("\n")[2])
+    for picture in PICTURE.finditer(body):
+        st.markdown(linked(body[end : picture.start()], path))
+        st.image(path.parent / picture["path"], caption=picture["alt"])
+        end = picture.end()
+    st.markdown(linked(body[end:], path))
 
 
 def groups() -> dict[str, list[str]]:

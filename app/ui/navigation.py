@@ -7,7 +7,7 @@ from engine.access.rules import PersonStanding
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "": ("home", "launch", "runs"),
     "Analyse": ("sweep", "compare", "scaling", "duel", "figures", "museum"),
-    "Lab": ("machine", "people", "notifications", "account"),
+    "Lab": ("exercises", "machine", "people", "notifications", "account"),
 }
 TITLES = {
     "home": "Home",
@@ -20,6 +20,7 @@ TITLES = {
     "duel": "Duels",
     "figures": "Figures",
     "museum": "Museum",
+    "exercises": "Exercises",
     "machine": "Machine",
     "people": "People",
     "notifications": "Notifications",

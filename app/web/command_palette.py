@@ -19,6 +19,7 @@ from app.ui.navigation import TITLES, offered
 from app.ui.run_state import outcome
 from app.ui.widgets import sweep_name, title_of
 from engine.access.rules import PersonStanding
+from engine.exercises.catalogue import ExerciseCatalogue
 from engine.home import Home
 from engine.registry import experiments
 from engine.store import Reader
@@ -37,6 +38,7 @@ ALSO = {
     "scaling": "speed-up efficiency",
     "duel": "contest strategies",
     "museum": "fault exhibits",
+    "exercises": "class course teach student predict hand in lab lesson",
     "machine": "runner queue slots load cpu gpu cores memory disk space",
     "figures": "published papers reproduce",
     "people": "accounts users members students create add new password slips roles permissions quota audit log",
@@ -111,6 +113,11 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
         ]
         yield from (exact := _with_all(words, forms)[:MOST_OTHERS])
         partly += [] if exact else _with_most(words, forms)[:MOST_OTHERS]
+    yield from [
+        PaletteItem("Exercises", file.title, "", at(f"/exercises?exercise={quote(file.name)}"))
+        for file in ExerciseCatalogue(Home.find()).listed.values()
+        if file.exercise and not is_number and _has_all(words, f"exercise {file.title} {file.exercise.experiment}")
+    ][:MOST_OTHERS]
     yield from [
         PaletteItem(
             "Saved views", view.name, f"{TITLES.get(view.page, '')} · {view.owner}", at(f"/{view.page}?{view.query}")

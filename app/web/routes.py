@@ -99,8 +99,8 @@ async def to_the_console(request: Request) -> Response:
 
 
 async def token(request: Request) -> Response:
-    """Return the change token of one run, of one sweep, of one duel, of the machine, or of the whole store; of a filter
-    its newest run.
+    """Return the change token of one run, of one sweep, of one duel, of the machine, of the exercises, or of the whole
+    store; of a filter its newest run.
     """
     found = 0
     if "machine" in request.query_params:
@@ -111,6 +111,8 @@ async def token(request: Request) -> Response:
     elif "duel" in request.query_params:
         duel_id = whole_field(request, "duel")
         found = await run_in_threadpool(_read, lambda reader: reader.duels.token(duel_id))
+    elif "exercises" in request.query_params:
+        found = await run_in_threadpool(_read, lambda reader: reader.exercises.token())
     elif "latest" in request.query_params:
         text = request.query_params["latest"][:LONGEST]
         with suppress(FilterError):

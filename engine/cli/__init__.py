@@ -16,6 +16,7 @@ COMMANDS = {
     "sweep": CommandEntry("sweep", "Launch, pause, resume, retry or extend a sweep over settings of an experiment."),
     "recipes": CommandEntry("recipes", "List, save and hide recipes: commands of your own under a name."),
     "figures": CommandEntry("catalogue", "List published figures with their results; launch one."),
+    "exercises": CommandEntry("exercises", "List, check, open and close exercises of a class; export and end it."),
     "duel": CommandEntry("duel", "Compare strategies on one budget, each with a tuned learning rate."),
     "resume": CommandEntry("launch", "Resume a run that was cancelled, lost or failed."),
     "retry": CommandEntry("launch", "Retry a run that was cancelled, lost or failed."),

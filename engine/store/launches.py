@@ -42,6 +42,8 @@ class Launch:
     """The command to run, with the config as the values of its fields; None for an experiment of Parallab."""
     cloned_from: int | None = None
     """The run whose settings it began with."""
+    attempt_id: int | None = None
+    """The attempt at an exercise that it is launched for."""
 
     @property
     def script_key(self) -> str:

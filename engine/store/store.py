@@ -19,6 +19,7 @@ from engine.store.access.sign_ins import SignInCommands, SignInReader, TokenComm
 from engine.store.connection import Connection, ReadConnection, WriteConnection
 from engine.store.curves.multi_run import MultiRunReader, SparklineReader, StudyReader
 from engine.store.curves.series import CurveReader, PointReader
+from engine.store.exercises import ExerciseCommands, ExerciseReader
 from engine.store.imports.reports import ReportCommands
 from engine.store.notices.outbox import DeliveryCommands, NoticeWriter, OutboxReader
 from engine.store.notices.subscriptions import SubscriptionCommands, SubscriptionReader
@@ -55,6 +56,7 @@ class Store:
         self.disk = DiskCommands(db)
         self.duels = DuelCommands(db)
         self.files = FileCommands(db)
+        self.exercises = ExerciseCommands(db)
         self.machine = MachineCommands(db)
         self.notices = NoticeWriter(db)
         self.people = PeopleCommands(db)
@@ -122,6 +124,7 @@ class Reader:
         self.curves = CurveReader(db)
         self.details = RunDetails(db)
         self.duels = DuelReader(db)
+        self.exercises = ExerciseReader(db)
         self.fields = FieldReader(db)
         self.files = FileReader(db)
         self.folds = FoldReader(db)

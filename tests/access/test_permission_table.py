@@ -103,6 +103,12 @@ class Lab:
         self.store.tokens.make(owner, "a token", "read", by=Program("runner"))
         return int(self.store.db.rows("SELECT max(id) FROM tokens")[0][0])
 
+    def attempt(self, owner: str) -> int:
+        """One that can be handed in."""
+        attempt_id = self.store.exercises.predict("bubble", "", {}, 1.0, people=[owner], by=Program(owner))
+        self.store.db.insert("attempt_runs", {"run_id": self.run(owner, ended=True), "attempt_id": attempt_id})
+        return attempt_id
+
     def starred(self, owner: str) -> int:
         run_id = self.run(owner, ended=True)
         for give in (self.store.annotations.star, self.store.annotations.archive):
@@ -180,6 +186,11 @@ GIVEN: dict[str, Given] = {
         *(lab.store.recipes.set_metric, lab.scripted(owner), "loss"), is_shown=False, unit="", better="min", by=by
     ),
     "hide recipe": lambda lab, by, owner: partial(lab.store.recipes.hide, lab.recipe(owner), by=by),
+    "predict": lambda lab, by, _: partial(lab.store.exercises.predict, "bubble", "", {}, 1.0, people=[by], by=by),
+    "hand in": lambda lab, by, _: partial(lab.store.exercises.hand_in, lab.attempt(by), ["It waits."], by=by),
+    "open exercise": lambda lab, by, _: partial(lab.store.exercises.open, "bubble", by=by),
+    "close exercise": lambda lab, by, _: partial(lab.store.exercises.close, "bubble", by=by),
+    "end class": lambda lab, by, _: partial(lab.store.exercises.end_class, by=by),
     "save view": lambda lab, by, _: partial(lab.store.views.save, "mine", "compare", "x=1", owner=by),
     "rename view": lambda lab, by, owner: partial(lab.store.views.rename, lab.view(owner), "other", by=by),
     "delete view": lambda lab, by, owner: partial(lab.store.views.delete, lab.view(owner), by=by),
@@ -227,6 +238,8 @@ KEPT = (
     "sweeps",
     "duels",
     "duel_sweeps",
+    "exercises",
+    "attempts",
     "views",
     "recipes",
     "commands",
@@ -274,11 +287,17 @@ def expected(command: str, by: str, owner: str, role: Role | Literal["as it was"
         return False
     if role == "admin":
         return True
-    if command in ("launch", "record", "launch sweep", "launch duel", "save view", "import", "add subscription"):
+    if command in (
+        *("launch", "record", "launch sweep", "launch duel", "save view", "import", "add subscription"),
+        *("predict", "hand in"),
+    ):
         return True
     if command in ELSEWHERE | {
         "prefer",
         "delete",
+        "open exercise",
+        "close exercise",
+        "end class",
         "save recipe",  # a member needs the permission to run commands, too
         "add person",
         "set role",

@@ -80,6 +80,7 @@ EMPTY = (
     Place("machine, empty", "/machine", "No leftovers"),
     Place("notifications, empty", "/notifications", "Enter your name"),
     Place("sweep, empty", "/sweep", "No sweeps yet."),
+    Place("exercises", "/exercises", "All exercises"),
     Place("docs, no page", "/docs", "The fault museum"),
     Place("not found", "/not_found?path=/machin", "There is no page at /machin."),
     Place("account, nobody has one", "/account", "This lab has no accounts"),
@@ -101,6 +102,7 @@ def the_pages(lab: Lab, running: int) -> tuple[Place, ...]:
         Place("duel", "/duel?duel=1", "Uncontrolled differences"),
         Place("a figure", "/figures?figure=sync_sgd", "6 not comparable"),
         Place("an exhibit", "/museum?exhibit=aliased_weights", "It <must> be 7."),
+        Place("an exercise", "/exercises?exercise=pipeline_bubble", "4 of 4 values to set"),
         Place("machine", "/machine", "Last hour"),
         Place("notifications", "/notifications", "Enter your name"),
         Place("sweep", f"/sweep?sweep={lab.sweep}", "Runs counted"),
@@ -132,6 +134,7 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
         Place("duel, form", "/duel", "Estimate"),
         Place("figures", "/figures", "Published results"),
         Place("museum", "/museum", "Run all exhibits"),
+        Place("a class", "/exercises?exercise=pipeline_bubble&view=Class", "No predictions yet."),
         Place("sweeps", "/sweep", "Does Hogwild! pay"),
         Place("sweep, extend", f"/sweep?sweep={lab.sweep}", "Runs counted", press("Extend")),
     )

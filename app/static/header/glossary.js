@@ -31,10 +31,11 @@
   });
 
   document.addEventListener("click", (event) => {
-    const term = event.target.closest?.(".pl-term");
-    if (!term) return;
+    const term = event.target.closest?.(".pl-term, .stMarkdown a[href^='#term=']");
+    const entry = term && glossary.querySelector(`[data-name="${term.dataset.term ?? decodeURIComponent(term.hash.slice(6))}"]`);
+    if (!entry) return;
+    event.preventDefault();
     opener = term;
-    const entry = glossary.querySelector(`[data-name="${term.dataset.term}"]`);
     meaning.querySelector("p").textContent = entry.querySelector("dd").textContent;
     meaning.showPopover({ source: term });
     const box = term.getBoundingClientRect();

@@ -33,7 +33,7 @@
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.("[data-present]");
-    const box = button?.closest("[data-slot], .pl-flow, .pl-timeline");
+    const box = button?.closest("[data-slot], .pl-flow, .pl-timeline, .pl-qr");
     if (box) box.shrink ? box.shrink() : present(box, box, box.querySelector("figcaption") ? "" : button.dataset.present, () => {});
   });
 

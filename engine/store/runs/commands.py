@@ -14,8 +14,10 @@ from engine.seeding import SEEDING
 from engine.store.access.authorization import Authorization, command, storable
 from engine.store.access.quotas import QuotaChecks
 from engine.store.connection import Row, WriteConnection
+from engine.store.exercises import LaunchChecks
 from engine.store.launches import Launch, LaunchKey
 from engine.store.notices.outbox import NoticeWriter
+from engine.store.queue.turns import take_turn
 from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Status, StopKind
 from engine.store.runs.reader import RunReader
 from engine.store.runs.rows import APPENDED, OPTIONS, SLOTS
@@ -154,6 +156,7 @@ class RunChanges:
         self._quota_checks = QuotaChecks(db)
         self._notices = NoticeWriter(db)
         self._authorization = Authorization(db)
+        self._exercises = LaunchChecks(db)
 
     def status(self, run_id: int) -> Status:
         """Return the status of a run within this change; raises NoSuchRun."""
@@ -204,6 +207,8 @@ class RunChanges:
             self._authorization.check("run commands", owner, "", [])
         for name, code in {(each.experiment, str(each.config.get("code"))) for each in own}:
             experiment(name, code)  # raises MethodFault for a version that is not approved
+        if (attempt_id := launches[0].attempt_id) is not None:
+            self._exercises.require(attempt_id, owner)
         self._quota_checks.require(owner, [each.demand for each in launches], wanted_s)
 
     def queue(self, launch: Launch) -> int:
@@ -242,6 +247,8 @@ class RunChanges:
         )
         self.note_event(run_id, "queued", launch.owner, told)
         self._keep_agent(run_id, launch)
+        if self._exercises.keep(run_id, launch.attempt_id, launch.sweep_id, launch.parent_id):
+            take_turn(self.db, run_id)
         return run_id
 
     def _keep_agent(self, run_id: int, launch: Launch) -> None:

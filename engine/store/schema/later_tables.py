@@ -339,6 +339,36 @@ ARRIVALS = """CREATE TABLE arrivals ( -- hidden rows: of imports whose runs are 
     last_id INTEGER NOT NULL -- the last one
 ) STRICT"""
 
+EXERCISES = """CREATE TABLE exercises ( -- what teachers set for the exercises of a class
+    name TEXT PRIMARY KEY, -- name of its file, without .md
+    opened_by TEXT NOT NULL DEFAULT '', -- who opened it last; empty if nobody did
+    opened_at TEXT NOT NULL DEFAULT '', -- when
+    deadline TEXT, -- after it, attempts and hand-ins are refused; null without one
+    closed_by TEXT NOT NULL DEFAULT '', -- who closed it; empty while it is open
+    closed_at TEXT, -- when; null while it is open
+    changes INTEGER NOT NULL DEFAULT 1 -- number of commands on it, for the change token
+) STRICT, WITHOUT ROWID"""
+
+ATTEMPTS = """CREATE TABLE attempts ( -- attempts at an exercise, each with its prediction
+    id INTEGER PRIMARY KEY, -- its number
+    exercise TEXT NOT NULL, -- name of the exercise's file, without .md
+    digest TEXT NOT NULL, -- SHA-256 of the file when it was predicted
+    head TEXT NOT NULL, -- the head of the file as it was then, as JSON
+    people TEXT NOT NULL, -- names of the person, or of the group that shares it, a JSON list
+    prediction TEXT NOT NULL, -- what they predicted, as JSON; it never changes
+    predicted_by TEXT NOT NULL, -- who wrote it
+    predicted_at TEXT NOT NULL, -- when
+    answers TEXT NOT NULL DEFAULT '[]', -- an answer per question, a JSON list; empty before the hand-in
+    handed_in_by TEXT NOT NULL DEFAULT '', -- who handed it in
+    handed_in_at TEXT, -- when; null before
+    class_ended_at TEXT -- when its class ended; null while it lasts
+) STRICT"""
+
+ATTEMPT_RUNS = """CREATE TABLE attempt_runs ( -- runs of attempts, which share their places in the queue in turn
+    run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE, -- the run
+    attempt_id INTEGER NOT NULL REFERENCES attempts (id) -- the attempt
+) STRICT"""
+
 LATER_TABLES = (
     *(
         BUCKETS,
@@ -366,6 +396,9 @@ LATER_TABLES = (
         REPORT_WRITERS,
         FILES,
         FILE_USES,
+        EXERCISES,
+        ATTEMPTS,
+        ATTEMPT_RUNS,
     ),
     *NOTICE_TABLES,
 )

@@ -17,6 +17,8 @@ from engine.store.schema.first_tables import ENDS_ARE_LAST, INDEXES, TABLES
 from engine.store.schema.later_tables import (
     AGENT_LAUNCHES,
     ARRIVALS,
+    ATTEMPT_RUNS,
+    ATTEMPTS,
     AUDIT,
     BUCKETS,
     CLONES,
@@ -25,6 +27,7 @@ from engine.store.schema.later_tables import (
     DISK,
     DUEL_SWEEPS,
     DUELS,
+    EXERCISES,
     FILE_USES,
     FILES,
     FIRST_RECEIVERS,
@@ -462,3 +465,16 @@ def files_of_runs(db: Connection) -> None:
     db.execute(FILE_USES)
     for table in ("files", "file_uses"):
         db.execute(f"CREATE INDEX {table}_sha256 ON {table} (sha256)")
+
+
+@steps()
+def exercises_of_classes(db: Connection) -> None:
+    """Let a teacher open exercises, and keep each attempt with its prediction, its runs and its answers."""
+    for table in (EXERCISES, ATTEMPTS, ATTEMPT_RUNS):
+        db.execute(table)
+    db.execute("CREATE INDEX attempts_exercise ON attempts (exercise, id)")
+    db.execute("CREATE INDEX attempt_runs_attempt ON attempt_runs (attempt_id)")
+    db.execute(
+        "CREATE TRIGGER predictions_stay BEFORE UPDATE OF prediction ON attempts"
+        " BEGIN SELECT RAISE(ABORT, 'a prediction never changes'); END"
+    )

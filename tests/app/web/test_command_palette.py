@@ -84,6 +84,7 @@ def test_terms_and_what_a_page_is_about_are_found_too(home: Home) -> None:
     assert items("staleness")["Glossary"] == {"staleness": "#term=staleness"}
     assert items("micro batch")["Glossary"] == {"micro-batch": "#term=micro-batch"}
     assert items("disturbed")["Glossary"] == {"disturbance": "#term=disturbance"}
+    assert items("hang exercise")["Exercises"] == {"Diagnose a hang": "/exercises?exercise=diagnose_a_hang"}
     assert items("fault museum")["Pages"] == {"Museum": "/museum"}
 
 

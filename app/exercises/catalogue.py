@@ -1,0 +1,69 @@
+"""The list of exercises: what each asks for, whether it is open, how far a person is; broken files for teachers."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app.core.assets import at
+from app.core.formatting import absolute
+from app.ui.html import as_cell, as_text, block, entry, joined, link, strong
+from engine.exercises.catalogue import ExerciseCatalogue, ExerciseFile
+from engine.registry import experiment_title
+from engine.store import Reader
+from engine.store.exercises import ExerciseAttempt, ExerciseState
+from engine.store.records import Status
+
+KINDS = {"number": "predict a number", "order": "predict an order", "curve": "draw a curve"}
+STATES: dict[str, tuple[Status, str]] = {
+    "predicted": ("starting", "predicted"),
+    "waiting": ("queued", "queued"),
+    "running": ("running", "running"),
+    "done": ("finished", "done"),
+    "handed in": ("finished", "handed in"),
+}
+"""The status that gives an attempt's state its colour, and its word."""
+
+
+def address(name: str) -> str:
+    """Return the address of one exercise, without the console's base path."""
+    return f"/exercises?exercise={name}"
+
+
+def state_cell(attempt: ExerciseAttempt | None) -> str:
+    """Return how far an attempt is, as a badge."""
+    status, words = STATES[attempt.state] if attempt else ("cancelled", "waiting for prediction")
+    return as_cell(words, status)
+
+
+def listed(files: Sequence[ExerciseFile], reader: Reader, person: str) -> None:
+    """Show the exercises as cards, those that are open for a class first."""
+    states = reader.exercises.states()
+    own = {each.exercise: each for each in reader.exercises.attempts(person=person)} if person else {}
+    first = sorted(files, key=lambda file: not (states.get(file.name) and states[file.name].is_open))
+    cards = [_card(file, states.get(file.name) or ExerciseState(file.name), own.get(file.name)) for file in first]
+    st.html(block("pl-cards", joined(filter(None, cards), "")))
+
+
+def _card(file: ExerciseFile, state: ExerciseState, attempt: ExerciseAttempt | None) -> str:
+    if file.exercise is None:
+        return ""
+    facts = [experiment_title(file.exercise.experiment), KINDS[file.exercise.predict.kind], *set_by_teacher(state)]
+    return entry(
+        strong(link(file.exercise.title, at(address(file.name)))), [*facts, *([state_cell(attempt)] if attempt else [])]
+    )
+
+
+def set_by_teacher(state: ExerciseState) -> list[str]:
+    """Return whether an exercise is open for a class or closed, and until when, as HTML; nothing if nobody set it."""
+    if not state.is_open:
+        return ["closed"]
+    open_for = ["open for the class"] if state.opened_by else []
+    return [*open_for, *([f"until {absolute(state.deadline)}"] if state.deadline else [])]
+
+
+def broken(catalogue: ExerciseCatalogue) -> None:
+    """Show the files that can't be used, with their problems."""
+    for file in catalogue.listed.values():
+        if file.problems:
+            sentences = "\n".join(f"- {as_text(sentence)}" for sentence in file.problems)
+            st.error(f"**exercises/{as_text(file.name)}.md** can't be used.\n\n{sentences}")

@@ -1,0 +1,72 @@
+"""The form of a prediction: a number, an order, or a curve that is drawn or typed."""
+
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from app.exercises.prediction_chart import lower_label, places
+from app.ui import components
+from app.ui.html import as_text
+from engine.analysis.run_values import lower_title
+from engine.exercises.files import Exercise
+
+
+def prediction(exercise: Exercise, key: str) -> Any:
+    """Show the form, whose state is under `key`; return the prediction, None while it is incomplete."""
+    task = exercise.predict
+    if task.text:
+        st.markdown(f"**{as_text(task.text)}**")
+    if task.kind == "number":
+        return st.number_input(task.label, value=None, key=f"{key}.number", format="%g", placeholder="a number")
+    if task.kind == "order":
+        return _order(exercise, key)
+    return _curve(exercise, key)
+
+
+def _order(exercise: Exercise, key: str) -> list[str] | None:
+    chosen = st.multiselect(
+        f"Order, from the {exercise.predict.first} {lower_label(exercise)}",
+        exercise.cells,
+        key=f"{key}.order",
+        placeholder="Choose the first one, then the next",
+    )
+    left = len(exercise.cells) - len(chosen)
+    if chosen:
+        st.markdown("\n".join(f"{at}. {as_text(cell)}" for at, cell in enumerate(chosen, 1)))
+    if left:
+        st.caption(f"{left} of {len(exercise.cells)} to choose.")
+    return None if left else chosen
+
+
+def _curve(exercise: Exercise, key: str) -> list[tuple[float, float]] | None:
+    task, along = exercise.predict, places(exercise)
+    keys = [f"{key}.value.{at}" for at in range(len(along))]
+    for each in keys:
+        st.session_state.setdefault(each, None)
+    title, low, high = lower_title(exercise.axis), float(task.low or 0.0), float(task.high or 100.0)
+    data = {
+        "places": [label for _, label in along],
+        "values": [st.session_state[each] for each in keys],
+        "low": low,
+        "high": high,
+        "x": title.capitalize(),
+        "y": task.label,
+        "unit": task.unit,
+        "alt": f"Empty chart to draw a prediction on: {task.label} by {title}",
+    }
+    components.draw(f"{key}.draw", data, partial(_drawn, f"{key}.draw", keys))
+    with st.expander("Type the values instead"), st.container(horizontal=True):
+        for each, (_, label) in zip(keys, along, strict=True):
+            st.number_input(f"{title} {label}", key=each, format="%g", width=130)
+    values = [st.session_state[each] for each in keys]
+    if None in values:
+        st.caption(f"{values.count(None)} of {len(values)} values to set.")
+        return None
+    return [(x, float(y)) for (x, _), y in zip(along, values, strict=True)]
+
+
+def _drawn(key: str, keys: list[str]) -> None:
+    """Take the values of a stroke into the fields."""
+    for each, value in zip(keys, st.session_state[key]["values"] or [], strict=False):
+        st.session_state[each] = None if value is None else float(value)

@@ -1,0 +1,235 @@
+"""A teacher's view: hand out, open and close an exercise, watch the class, export, and end the class."""
+
+import io
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain
+from zoneinfo import ZoneInfo
+
+import segno
+import streamlit as st
+
+from app.core.assets import macro
+from app.core.caches import VersionedCache
+from app.core.formatting import absolute
+from app.exercises import prediction_chart
+from app.exercises.catalogue import address, state_cell
+from app.ui import components, current_user, dialogs
+from app.ui.html import as_text, joined, nowrap, quiet, run_link, sweep_link, table, wide
+from app.ui.store_access import message_of
+from app.ui.widgets import page_address, say_reach
+from engine.errors import EngineError, counted
+from engine.exercises.attempts import close_exercise, end_class, open_exercise
+from engine.exercises.export import class_bundle, class_csv, latest, outcomes, predicted
+from engine.exercises.files import Exercise
+from engine.exercises.outcome import Distance, Measured
+from engine.home import Home
+from engine.store import Reader
+from engine.store.exercises import ExerciseAttempt, ExerciseState
+
+_QR = macro("ui/pieces.html", "qr")
+_OUTCOMES: VersionedCache[Mapping[int, tuple[Measured, Distance | None]]] = VersionedCache()
+DONE = "exercises.done"
+"""What the last order did, for the page to say."""
+
+
+def hand_out(exercise: Exercise, state: ExerciseState) -> None:
+    """Show the address as text and as a QR code, and what opens and closes the exercise."""
+    url = page_address(address(exercise.name))
+    code, settings = st.columns([1, 2], gap="large")
+    with code:
+        drawn = segno.make(url, error="m", micro=False).svg_data_uri(omitsize=True, border=2, light="#fff")
+        st.html(_QR(drawn, url))
+        say_reach(url)
+    with settings, st.container(border=True):
+        st.caption(as_text(_state_in_words(state)))
+        zone = st.context.timezone or "UTC"
+        until = st.datetime_input(
+            f"Deadline (optional, {zone.replace('_', ' ')})", value=None, key=f"exercise.{exercise.name}.deadline"
+        )
+        deadline = until.replace(tzinfo=ZoneInfo(zone)).isoformat() if until else ""
+        with st.container(horizontal=True):
+            label = "Set deadline" if state.opened_by and state.is_open else "Open for the class"
+            if st.button(label, type="primary", key="exercise.open", **current_user.control("open exercise")):
+                _give(f"{exercise.title} is open.", partial(open_exercise, name=exercise.name, deadline=deadline))
+            closes = current_user.control("close exercise", disabled=not state.is_open)
+            if st.button("Close", key="exercise.close", **closes):
+                _give(f"{exercise.title} is closed.", partial(close_exercise, name=exercise.name))
+
+
+def _state_in_words(state: ExerciseState) -> str:
+    if not state.is_open:
+        return state.refusal("work").partition(" Ask ")[0]
+    if not state.opened_by:
+        return "Everyone can work on it; opening it puts it first in the list, and can set a deadline."
+    until = f"until {absolute(state.deadline)}" if state.deadline else "without a deadline"
+    return f"Opened by {state.opened_by}, {until}."
+
+
+def _give(done: str, order: partial[object]) -> None:
+    """Carry out an order under the teacher's name, which is asked for first."""
+    current_user.require_name(partial(_give, done, order))
+    try:
+        order(Home.find(), by=current_user.whoever())
+    except EngineError as error:
+        st.error(as_text(message_of(error)))
+        return
+    st.session_state[DONE] = done
+    st.rerun()
+
+
+def say_done() -> None:
+    """Say what the last order did."""
+    if done := st.session_state.pop(DONE, None):
+        st.toast(as_text(done))
+
+
+def watch(exercise: Exercise, reader: Reader) -> None:
+    """Show the chart of all predictions, and a row for each student."""
+    attempts = reader.exercises.attempts(exercise=exercise.name)
+    counting = {person: own[-1] for (person, _), own in latest(attempts).items()}
+    unique = list({attempt.id: attempt for attempt in counting.values()}.values())
+    found = _OUTCOMES.get((Home.find(), exercise.name), reader.exercises.token(), lambda: outcomes(reader, unique))
+    st.header("Predictions", anchor=False)
+    if unique:
+        with st.container(horizontal=True):
+            named = st.toggle("Names", key="exercise.names")
+            reveal = st.toggle("Reveal results", key="exercise.reveal")
+        same = [each for each in unique if each.head.get("predict") == exercise.head.get("predict")]
+        figure, colours = prediction_chart.chart(
+            exercise,
+            [(", ".join(each.people), predicted(each)) for each in same],
+            [("", value) for each in same if reveal and (value := found[each.id][0].value) is not None],
+            named=named,
+        )
+        components.figure(
+            f"class-{exercise.name}",
+            figure,
+            alt=f"{counted(len(same), 'prediction')}: {exercise.predict.text or exercise.predict.label}",
+            height=prediction_chart.HEIGHT_PX,
+            colours=colours,
+            table=True,
+        )
+        if len(same) < len(unique):
+            st.caption(f"{counted(len(unique) - len(same), 'prediction')} of an earlier version of the file left out.")
+    else:
+        st.write("No predictions yet. They appear here, all in one chart, as students predict.")
+    st.header("Students", anchor=False)
+    tries = {person: len(own) for (person, _), own in latest(attempts).items()}
+    rows = [
+        _row(exercise, person, counting.get(person), tries.get(person, 0), found)
+        for person in sorted({*counting, *_members(reader)}, key=str.casefold)
+    ]
+    if rows:
+        heads = ["Student", "State", "Attempts", "Prediction", "Result", "Distance", "Answers", "Runs"]
+        st.html(table(heads, rows, caption="Students"))
+
+
+def _members(reader: Reader) -> list[str]:
+    """Return who is in the class before they begin: the members of a lab with accounts."""
+    return [one.name for one in reader.people.everyone() if one.active and one.role == "member"]
+
+
+def _row(
+    exercise: Exercise,
+    person: str,
+    attempt: ExerciseAttempt | None,
+    tries: int,
+    found: Mapping[int, tuple[Measured, Distance | None]],
+) -> list[str]:
+    if attempt is None:
+        return [person, state_cell(None), "–", *[""] * 5]
+    result, apart = found[attempt.id]
+    group = [name for name in attempt.people if name != person]
+    return [
+        joined([person, quiet(f"with {', '.join(group)}")], " ") if group else person,
+        state_cell(attempt),
+        str(tries),
+        nowrap(prediction_chart.in_words(exercise, predicted(attempt), with_places=False)),
+        nowrap(prediction_chart.in_words(exercise, result.value, with_places=False)),
+        wide(apart.words) if apart else "–",
+        wide(" ".join(attempt.answers)) if attempt.answers else "–",
+        nowrap(_runs(attempt)),
+    ]
+
+
+def _runs(attempt: ExerciseAttempt) -> str:
+    if attempt.sweep_id is not None:
+        return sweep_link(f"sweep {attempt.sweep_id}", attempt.sweep_id)
+    return joined(run_link(f"run {run_id}", run_id) for run_id in attempt.runs) or "–"
+
+
+# ---- The whole class, over all exercises ----------------------------------------------------------------------------
+
+
+def board(titles: Mapping[str, str], reader: Reader) -> None:
+    """Show students by exercises, with the export and the end of the class; nothing before there is an attempt."""
+    attempts = reader.exercises.attempts()
+    if not attempts:
+        return
+    st.header("Class", anchor=False)
+    counting = latest(attempts)
+    names = [name for name in titles if any(exercise == name for _, exercise in counting)]
+    unique = {own[-1].id: own[-1] for own in counting.values()}
+    found = _OUTCOMES.get((Home.find(), ""), reader.exercises.token(), lambda: outcomes(reader, list(unique.values())))
+    people = sorted({person for person, _ in counting} | set(_members(reader)), key=str.casefold)
+    rows = [[person, *(_cell(counting.get((person, name)), found) for name in names)] for person in people]
+    heads = ["Student", *(titles[name] for name in names)]
+    st.html(table(heads, rows, caption="Students by exercises"))
+    with st.container(horizontal=True):
+        export(attempts, "class")
+        if st.button("End the class", key="exercises.end", **current_user.control("end class")):
+            dialogs.open_soon(ask_end)
+
+
+def _cell(own: Sequence[ExerciseAttempt] | None, found: Mapping[int, tuple[Measured, Distance | None]]) -> str:
+    if not own:
+        return "–"
+    apart = found[own[-1].id][1]
+    return joined([state_cell(own[-1]), *([nowrap(apart.words)] if apart else [])], " ")
+
+
+def export(attempts: Sequence[ExerciseAttempt], key: str) -> None:
+    """Show the buttons that save the class as a table and its runs as a bundle."""
+
+    def write_csv() -> bytes:
+        with Reader.open(Home.find()) as reader:
+            return class_csv(reader, attempts)
+
+    by = current_user.whoever()
+
+    def write_bundle() -> bytes:
+        file = io.BytesIO()
+        with Reader.open(Home.find()) as reader:
+            class_bundle(reader, attempts, file, by=by)
+        return file.getvalue()
+
+    st.download_button("Export CSV", write_csv, "class.csv", "text/csv", key=f"exercises.csv.{key}", on_click="ignore")
+    if any(attempt.has_ended for attempt in attempts):
+        name = ("class.zip", "application/zip")
+        st.download_button("Export runs", write_bundle, *name, key=f"exercises.zip.{key}", on_click="ignore")
+
+
+@st.dialog("End the class?")
+def ask_end() -> None:
+    """Say what the end of the class does, and carry it out once confirmed."""
+    with Reader.open(Home.find()) as reader:
+        attempts, members = reader.exercises.attempts(), _members(reader)
+    people = {*chain.from_iterable(attempt.people for attempt in attempts)}
+    runs = sum(len(attempt.runs) for attempt in attempts)
+    st.write(
+        f"All exercises are closed. {counted(runs, 'run')} of {counted(len(people), 'student')} are cancelled where "
+        "they have not ended, and archived. Predictions, results and answers are kept; export them first."
+    )
+    also: list[str] = []
+    if members:
+        also = st.multiselect(
+            "Accounts without an attempt to disable too", [name for name in members if name not in people]
+        )
+        st.write("The accounts of its students are disabled: they can't sign in until an admin enables them.")
+    with st.container(horizontal=True):
+        export(attempts, "end")
+        if st.button("End the class", type="primary", key="exercises.end.now"):
+            _give("The class has ended.", partial(end_class, also=also))
+        if st.button("Cancel", key="exercises.end.not"):
+            st.rerun()

@@ -1,0 +1,126 @@
+// An empty chart to draw a prediction on: one value at each place along x, set by a stroke, by dragging a point, or by the arrow keys on a point.
+// The values are sent when a stroke or a key ends; the fields below the chart take them, and may set them too.
+
+const HIGH = 340, LEFT = 64, RIGHT = 24, TOP = 20, BOTTOM = 52;
+const SVG = "http://www.w3.org/2000/svg";
+const STEPS = 100; // of the axis, by the keyboard
+const FEW_TICKS = 5;
+
+function shape(name, attributes, text) {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".pl-draw");
+  const state = (root.state ??= { values: [], sent: "", stroke: null });
+  const told = JSON.stringify([data.places, data.values, data.low, data.high]);
+  if (told !== state.told) Object.assign(state, { told, values: [...data.values], sent: JSON.stringify(data.values) });
+  const span = data.high - data.low;
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(span)));
+  let wide = 640; // units of the picture are pixels, so that its text has one size in any window
+  const along = (index) => LEFT + ((index + 0.5) * (wide - LEFT - RIGHT)) / data.places.length;
+  const up = (value) => TOP + (1 - (value - data.low) / span) * (HIGH - TOP - BOTTOM);
+  const bounded = (value) => Number(Math.min(data.high, Math.max(data.low, value)).toFixed(digits));
+  const words = (value) => (value === null || value === undefined ? "not set" : `${value.toLocaleString("en-US")}${data.unit && ` ${data.unit}`}`);
+
+  const send = () => {
+    const now = JSON.stringify(state.values);
+    if (now === state.sent) return;
+    state.sent = now;
+    setTriggerValue("values", state.values);
+  };
+
+  const draw = () => {
+    wide = Math.max(260, root.clientWidth || wide);
+    root.style.setProperty("--pl-drawn", themeOf(parentElement).colours[1]);
+    const focused = document.activeElement?.dataset?.index;
+    const svg = shape("svg", { viewBox: `0 0 ${wide} ${HIGH}`, role: "group", "aria-label": data.alt });
+    for (let tick = 0; tick <= FEW_TICKS; tick += 1) {
+      const value = data.low + (span * tick) / FEW_TICKS;
+      svg.append(shape("line", { class: "grid", x1: LEFT, x2: wide - RIGHT, y1: up(value), y2: up(value) }));
+      svg.append(shape("text", { x: LEFT - 8, y: up(value) + 4, "text-anchor": "end" }, Number(value.toFixed(digits)).toLocaleString("en-US")));
+    }
+    data.places.forEach((place, index) => {
+      svg.append(shape("line", { class: "here", x1: along(index), x2: along(index), y1: TOP, y2: HIGH - BOTTOM }));
+      svg.append(shape("text", { x: along(index), y: HIGH - BOTTOM + 18, "text-anchor": "middle" }, place));
+    });
+    svg.append(shape("text", { x: (LEFT + wide - RIGHT) / 2, y: HIGH - 10, "text-anchor": "middle" }, data.x));
+    svg.append(shape("text", { x: 14, y: (TOP + HIGH - BOTTOM) / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${(TOP + HIGH - BOTTOM) / 2})` }, data.y));
+    const set = state.values.map((value, index) => [value, index]).filter(([value]) => value !== null);
+    svg.append(shape("polyline", { class: "line", points: set.map(([value, index]) => `${along(index)},${up(value)}`).join(" ") }));
+    data.places.forEach((place, index) => {
+      const value = state.values[index];
+      const label = { "aria-label": `${data.y} at ${data.x} ${place}`, "aria-valuemin": data.low, "aria-valuemax": data.high, "aria-valuenow": value ?? data.low, "aria-valuetext": words(value) };
+      const point = shape("g", { role: "slider", "aria-orientation": "vertical", tabindex: 0, "data-index": index, class: value === null ? "pl-unset" : "", ...label });
+      const y = up(value ?? (data.low + data.high) / 2);
+      point.append(shape("title", {}, `${place}: ${words(value)}`), shape("circle", { cx: along(index), cy: y, r: 22, style: "opacity: 0" }), shape("circle", { cx: along(index), cy: y, r: 8 }));
+      svg.append(point);
+    });
+    const note = Object.assign(document.createElement("p"), { textContent: "Draw across the chart, drag a point, or use the arrow keys on a point." });
+    root.replaceChildren(svg, note);
+    if (focused !== undefined) root.querySelector(`[data-index="${focused}"]`)?.focus({ preventScroll: true });
+  };
+
+  // A stroke sets every place that it passes.
+  const at = (event) => {
+    const box = root.querySelector("svg").getBoundingClientRect();
+    const [x, y] = [((event.clientX - box.left) * wide) / box.width, ((event.clientY - box.top) * HIGH) / box.height];
+    const value = data.low + (1 - (y - TOP) / (HIGH - TOP - BOTTOM)) * span;
+    return { x, value };
+  };
+  const nearest = (x) => Math.min(data.places.length - 1, Math.max(0, Math.round(((x - LEFT) * data.places.length) / (wide - LEFT - RIGHT) - 0.5)));
+  const mark = (from, to) => {
+    const [first, last] = [from, to].sort((one, other) => one.x - other.x);
+    data.places.forEach((_, index) => {
+      const x = along(index);
+      if (x >= first.x && x <= last.x) state.values[index] = bounded(last.x === first.x ? to.value : first.value + ((last.value - first.value) * (x - first.x)) / (last.x - first.x));
+    });
+  };
+  const stretch = (event) => {
+    const now = at(event);
+    mark(state.stroke, now);
+    state.values[nearest(now.x)] = bounded(now.value);
+    state.stroke = now;
+    draw();
+  };
+  root.onpointerdown = (event) => {
+    if (!event.target.closest("svg") || event.button) return;
+    const handle = event.target.closest("[role=slider]");
+    root.setPointerCapture(event.pointerId);
+    state.stroke = at(event);
+    if (event.pointerType === "touch" && !handle) return; // it may become a scroll of the page
+    event.preventDefault();
+    state.values[handle ? Number(handle.dataset.index) : nearest(state.stroke.x)] = bounded(state.stroke.value);
+    draw();
+    if (handle) root.querySelector(`[data-index="${handle.dataset.index}"]`).focus({ preventScroll: true });
+  };
+  root.onpointermove = (event) => state.stroke && stretch(event);
+  root.onpointerup = (event) => {
+    if (!state.stroke) return;
+    stretch(event);
+    state.stroke = null;
+    send();
+  };
+  root.onpointercancel = () => (state.stroke = null);
+  root.onkeydown = (event) => {
+    const index = event.target.dataset?.index;
+    const by = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
+    const to = { Home: data.low, End: data.high }[event.key];
+    if (index === undefined || (by === undefined && to === undefined)) return;
+    event.preventDefault();
+    state.values[index] = bounded(to ?? (state.values[index] ?? (data.low + data.high) / 2) + (by * span) / STEPS);
+    draw();
+  };
+  root.onkeyup = send;
+  draw();
+  const resizing = new ResizeObserver(() => root.clientWidth && root.clientWidth !== wide && draw());
+  resizing.observe(root);
+  const ignoreTheme = onThemeChange(parentElement, draw);
+  return newestCleanup(parentElement, () => {
+    resizing.disconnect();
+    ignoreTheme();
+  });
+}

@@ -1,0 +1,76 @@
+"""The exercises of a home: those shipped with Parallab and its own, with the problems of broken files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from engine.errors import ConfigError, UnknownName
+from engine.exercises.files import MOST_BYTES, Exercise, read
+from engine.home import Home
+
+SHIPPED = Path(__file__).parent / "shipped"
+MOST_FILES = 500
+
+
+@dataclass(frozen=True)
+class ExerciseFile:
+    """A file of the catalogue."""
+
+    name: str
+    """The name of the file, without `.md`."""
+    is_own: bool
+    """Whether it lies in the home's `exercises/`; it then replaces a shipped one of its name."""
+    exercise: Exercise | None
+    """None for a broken file."""
+    problems: tuple[str, ...] = ()
+    """A sentence per error, each with its line."""
+
+    @property
+    def title(self) -> str:
+        """Its title; the file's name if it is broken."""
+        return self.exercise.title if self.exercise else self.name
+
+
+class ExerciseCatalogue:
+    """All exercises of a home by name: its own, and the shipped ones that they don't replace."""
+
+    def __init__(self, home: Home) -> None:
+        own = _files(home.exercises)
+        self.listed: Mapping[str, ExerciseFile] = dict(
+            sorted((name, _listed(path, is_own=name in own)) for name, path in (_files(SHIPPED) | own).items())
+        )
+
+    def exercise(self, name: str) -> Exercise:
+        """Return one exercise; raises UnknownName, ConfigError for a broken file."""
+        found = self.listed.get(name)
+        if found is None:
+            raise UnknownName("exercise", name, self.listed)
+        if found.exercise is None:
+            raise ConfigError.of("", f"Exercise '{name}' can't be used. {' '.join(found.problems)}")
+        return found.exercise
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    try:
+        paths = sorted(path for path in folder.glob("*.md") if path.is_file())
+    except OSError:
+        return {}
+    return {path.stem: path for path in paths[:MOST_FILES]}
+
+
+def _listed(path: Path, *, is_own: bool) -> ExerciseFile:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        return ExerciseFile(path.stem, is_own, None, (f"Line 1: The file can't be read: {error.strerror}.",))
+    return ExerciseFile(path.stem, is_own, *_read(content, path.stem))
+
+
+@lru_cache(maxsize=2 * MOST_FILES)
+def _read(content: bytes, name: str) -> tuple[Exercise | None, tuple[str, ...]]:
+    try:
+        return read(content, name), ()
+    except ConfigError as error:
+        return None, tuple(problem.sentence for problem in error.problems)

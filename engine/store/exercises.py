@@ -1,0 +1,302 @@
+"""Exercises in the store: what a teacher set for a class, and the attempts of its students, each with its prediction,
+its runs and its answers. The files of the exercises are read by `engine.exercises`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.errors import ConfigError, Forbidden, StoreError, WrongStatus, counted
+from engine.store.access.authorization import AccessReader, command
+from engine.store.connection import Connection, Row, WriteConnection
+from engine.store.records import ALIVE, ENDED, Status
+from engine.store.timestamps import now
+
+AttemptState = Literal["predicted", "waiting", "running", "done", "handed in"]
+_ATTEMPT = (
+    "SELECT attempts.*, (SELECT json_group_array(json_array(runs.id, runs.status, runs.sweep_id)) FROM attempt_runs"
+    " JOIN runs ON runs.id = run_id WHERE attempt_id = attempts.id) AS runs FROM attempts"
+)
+
+
+@dataclass(frozen=True)
+class ExerciseState:
+    """What a teacher set for an exercise; one that nobody set anything for is open, without a deadline."""
+
+    name: str
+    opened_by: str = ""
+    """Empty for an exercise that was never opened for a class."""
+    opened_at: str = ""
+    deadline: str | None = None
+    closed_by: str = ""
+    closed_at: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether attempts and hand-ins are accepted now."""
+        return self.closed_at is None and (self.deadline is None or now() <= self.deadline)
+
+    def refusal(self, what: str) -> str:
+        """Return why `what`, such as 'an answer', is refused now, as a sentence; empty while it is accepted."""
+        if self.is_open:
+            return ""
+        rule = f"was closed by {self.closed_by} at {self.closed_at}"
+        if self.closed_at is None:
+            rule = f"had its deadline at {self.deadline}"
+        return f"Exercise '{self.name}' {rule}, so {what} is not accepted any more. Ask your teacher to open it again."
+
+
+@dataclass(frozen=True)
+class ExerciseAttempt:
+    """One attempt of a person, or of a group that shares it: the prediction, then the runs, then the answers."""
+
+    id: int
+    exercise: str
+    """The name of its file, without `.md`."""
+    digest: str
+    """SHA-256 of the exercise's file when it was predicted."""
+    head: Mapping[str, Any]
+    """The head of the file as it was then; `engine.exercises.files.exercise_of` reads it."""
+    people: tuple[str, ...]
+    prediction: Any
+    """As JSON: a number, a list of cell names, or a list of points."""
+    predicted_by: str
+    predicted_at: str
+    runs: Mapping[int, Status]
+    """The status of each of its runs, in queue order; empty before the launch."""
+    sweep_id: int | None
+    answers: tuple[str, ...]
+    """One per question; empty before the hand-in."""
+    handed_in_by: str
+    handed_in_at: str | None
+    class_ended_at: str | None
+    """When the class that it belongs to ended."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was launched and all its runs have ended."""
+        return bool(self.runs) and all(status in ENDED for status in self.runs.values())
+
+    @property
+    def state(self) -> AttemptState:
+        """How far it is; `waiting` with runs of which none has begun."""
+        if self.handed_in_at:
+            return "handed in"
+        if not self.runs:
+            return "predicted"
+        if self.has_ended:
+            return "done"
+        return "running" if any(status != "queued" for status in self.runs.values()) else "waiting"
+
+
+class ExerciseReader:
+    """Queries of exercises and attempts."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def states(self) -> dict[str, ExerciseState]:
+        """Return what teachers set, by exercise; those that nobody set anything for are omitted."""
+        return {row["name"]: _as_state(row) for row in self.db.rows("SELECT * FROM exercises ORDER BY name")}
+
+    def state(self, name: str) -> ExerciseState:
+        """Return what a teacher set for an exercise."""
+        row = self.db.row("SELECT * FROM exercises WHERE name = ?", [name])
+        return _as_state(row) if row else ExerciseState(name)
+
+    def attempt(self, attempt_id: int) -> ExerciseAttempt:
+        """Return one attempt; raises StoreError."""
+        row = self.db.row(f"{_ATTEMPT} WHERE id = ?", [attempt_id])
+        if row is None:
+            raise StoreError(f"Attempt {attempt_id} doesn't exist. The page Exercises shows all attempts.")
+        return _as_attempt(row)
+
+    def attempts(
+        self, *, exercise: str | None = None, person: str | None = None, earlier_classes: bool = False
+    ) -> list[ExerciseAttempt]:
+        """Return the attempts of the present class, oldest first, optionally of one exercise, of one person, or also of
+        classes that have ended.
+        """
+        sql = (
+            f"{_ATTEMPT} WHERE (?1 IS NULL OR exercise = ?1) AND (?3 OR class_ended_at IS NULL)"
+            " AND (?2 IS NULL OR EXISTS (SELECT 1 FROM json_each(people) WHERE value = ?2)) ORDER BY id"
+        )
+        return [_as_attempt(row) for row in self.db.rows(sql, [exercise, person, earlier_classes])]
+
+    def token(self) -> int:
+        """Return a number that changes with exercises, attempts and the status of their runs, not with their progress:
+        a whole class follows it.
+        """
+        places = " ".join(f"WHEN '{status}' THEN {place}" for place, status in enumerate(("queued", *ALIVE), 1))
+        return self.db.number(
+            "SELECT (SELECT count(*) + count(handed_in_at) + count(class_ended_at) FROM attempts)"
+            " + (SELECT coalesce(sum(changes), 0) FROM exercises)"
+            f" + (SELECT coalesce(sum(CASE status {places} ELSE 9 END), 0) FROM runs JOIN attempt_runs"
+            " ON run_id = runs.id) AS n"
+        )
+
+
+class ExerciseCommands:
+    """Commands of exercises: a teacher's, and those of students on their attempts."""
+
+    def __init__(self, db: WriteConnection) -> None:
+        self.db = db
+        self._read = ExerciseReader(db)
+
+    @command("open exercise")
+    def open(self, name: str, *, by: str, deadline: str | None = None) -> None:
+        """Open an exercise for a class, or open it again; the deadline, UTC in the store's format, replaces that
+        before.
+        """
+        sql = (
+            "INSERT INTO exercises (name, opened_by, opened_at, deadline) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE"
+            " SET opened_by = ?2, opened_at = ?3, deadline = ?4, closed_by = '', closed_at = NULL,"
+            " changes = changes + 1"
+        )
+        with self.db.change() as connection:
+            connection.execute(sql, [name, by, now(), deadline])
+
+    @command("close exercise")
+    def close(self, name: str, *, by: str) -> None:
+        """Close an exercise: new attempts, launches and hand-ins are refused. Repeating it changes nothing."""
+        sql = (
+            "INSERT INTO exercises (name, closed_by, closed_at) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE"
+            " SET closed_by = ?2, closed_at = ?3, changes = changes + 1 WHERE closed_at IS NULL"
+        )
+        with self.db.change() as connection:
+            connection.execute(sql, [name, by, now()])
+
+    @command("predict")
+    def predict(
+        self,
+        exercise: str,
+        digest: str,
+        head: Mapping[str, Any],
+        prediction: Any,
+        *,
+        people: Sequence[str],
+        by: str,
+    ) -> int:
+        """Begin an attempt with its prediction, which never changes; return its id.
+
+        Raises WrongStatus if the exercise is closed, Forbidden if `by` is not among the people, ConfigError for a name
+        without an active account in a lab with accounts.
+        """
+        with self.db.change():
+            self._require_open(exercise, "a new attempt")
+            access = AccessReader(self.db)
+            if by not in people:
+                raise Forbidden(f"{by} is not among the people of this attempt ({', '.join(people)}). Add your name.")
+            if unknown := next((name for name in people if access.standing(name).role is None), None):
+                sentence = f"{unknown} has no active account in this lab. Write the names as on the page People."
+                raise ConfigError.of("people", sentence)
+            return self.db.insert(
+                "attempts",
+                {
+                    "exercise": exercise,
+                    "digest": digest,
+                    "head": json.dumps(head),
+                    "people": json.dumps(list(people)),
+                    "prediction": json.dumps(prediction),
+                    "predicted_by": by,
+                    "predicted_at": now(),
+                },
+            )
+
+    @command("hand in")
+    def hand_in(self, attempt_id: int, answers: Sequence[str], *, by: str) -> None:
+        """Hand in the answers of an attempt whose runs have ended, for all its people.
+
+        Raises Forbidden if it is another person's, WrongStatus if it was handed in before or has no ended runs, and
+        when the exercise is closed.
+        """
+        with self.db.change() as connection:
+            attempt = self._read.attempt(attempt_id)
+            require_own(attempt, by)
+            if attempt.handed_in_at:
+                raise WrongStatus(
+                    f"Attempt {attempt_id} was handed in by {attempt.handed_in_by} at {attempt.handed_in_at} and can't"
+                    " be changed. Begin another attempt."
+                )
+            self._require_open(attempt.exercise, "an answer")
+            if not attempt.has_ended:
+                left = counted(sum(status not in ENDED for status in attempt.runs.values()), "run")
+                why = f"it has {left} to end" if attempt.runs else "it was not launched"
+                raise WrongStatus(
+                    f"Attempt {attempt_id} can't be handed in: {why}. Hand it in after the end of its runs."
+                )
+            connection.execute(
+                "UPDATE attempts SET answers = ?, handed_in_by = ?, handed_in_at = ? WHERE id = ?",
+                [json.dumps(list(answers)), by, now(), attempt_id],
+            )
+
+    @command("end class")
+    def end_class(self, *, by: str) -> list[ExerciseAttempt]:
+        """Close all exercises, and put the attempts of the present class away; return them."""
+        attempts, at = self._read.attempts(), now()
+        with self.db.change() as connection:
+            connection.execute(
+                "UPDATE exercises SET closed_by = ?, closed_at = ?, changes = changes + 1 WHERE closed_at IS NULL",
+                [by, at],
+            )
+            connection.execute("UPDATE attempts SET class_ended_at = ? WHERE class_ended_at IS NULL", [at])
+        return attempts
+
+    def _require_open(self, exercise: str, what: str) -> None:
+        if refusal := self._read.state(exercise).refusal(what):
+            raise WrongStatus(refusal)
+
+
+class LaunchChecks:
+    """What an attempt requires of its launch; checked within the change that queues its runs."""
+
+    def __init__(self, db: WriteConnection) -> None:
+        self.db = db
+        self._read = ExerciseReader(db)
+
+    def require(self, attempt_id: int, owner: str) -> None:
+        """Raise Forbidden or WrongStatus if a person may not launch an attempt now."""
+        attempt = self._read.attempt(attempt_id)
+        require_own(attempt, owner)
+        if attempt.runs:
+            raise WrongStatus(f"Attempt {attempt_id} was launched before. Begin another attempt with a new prediction.")
+        if refusal := self._read.state(attempt.exercise).refusal("a launch"):
+            raise WrongStatus(refusal)
+
+    def keep(self, run_id: int, attempt_id: int | None, sweep_id: int | None, parent_id: int | None) -> bool:
+        """Note that a new run belongs to an attempt: to this one, or to that of its sweep or of the run that it
+        repeats. Return whether it belongs to one.
+        """
+        sql = (
+            "INSERT INTO attempt_runs (run_id, attempt_id) SELECT ?1, id FROM attempts WHERE id = coalesce(?2,"
+            " (SELECT attempt_id FROM attempt_runs"
+            " WHERE run_id IN ((SELECT min(id) FROM runs WHERE sweep_id = ?3), ?4) LIMIT 1))"
+        )
+        return self.db.connection.execute(sql, [run_id, attempt_id, sweep_id, parent_id]).rowcount > 0
+
+
+def require_own(attempt: ExerciseAttempt, by: str) -> None:
+    """Raise Forbidden if an attempt is not that of a person."""
+    if by not in attempt.people:
+        raise Forbidden(
+            f"Attempt {attempt.id} is that of {', '.join(attempt.people)}; only they can launch it and hand it in."
+        )
+
+
+def _as_state(row: Row) -> ExerciseState:
+    return ExerciseState(**{name: row[name] for name in row.keys() if name != "changes"})  # noqa: SIM118
+
+
+def _as_attempt(row: Row) -> ExerciseAttempt:
+    same = "id exercise digest predicted_by predicted_at handed_in_by handed_in_at class_ended_at"
+    runs = sorted(json.loads(row["runs"]))
+    return ExerciseAttempt(
+        **{name: row[name] for name in same.split()},
+        head=json.loads(row["head"]),
+        people=tuple(json.loads(row["people"])),
+        prediction=json.loads(row["prediction"]),
+        answers=tuple(json.loads(row["answers"])),
+        runs={run_id: status for run_id, status, _ in runs},
+        sweep_id=next((sweep for _, _, sweep in runs if sweep is not None), None),
+    )

@@ -1,0 +1,194 @@
+"""The page Exercises: what a student can do when, and what a teacher sees and orders."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.exercises.attempt import marked
+from app.exercises.prediction_chart import chart, in_words
+from engine.exercises.attempts import close_exercise, open_exercise
+from engine.home import Home
+from engine.store import Reader
+from tests.app.reading import all_words, give_name, html, opened, said
+from tests.labs import classes, people
+from tests.labs.people import sign_in
+from tests.waiting import PATIENCE_S
+
+
+def page(name: str, monkeypatch: pytest.MonkeyPatch | None = None, who: str = "", **query: str) -> AppTest:
+    """Open an exercise, as a person whose name is known."""
+    if monkeypatch:
+        monkeypatch.setattr("app.ui.current_user._given", lambda: who)
+    return opened("exercises", {"exercise": name, **query})
+
+
+def button(test: AppTest, key: str) -> bool:
+    """Return whether a button can be pressed."""
+    return not test.button(key=key).disabled
+
+
+def state(home: Home, exercise: str) -> list[str]:
+    with Reader.open(home) as reader:
+        return [attempt.state for attempt in reader.exercises.attempts(exercise=exercise)]
+
+
+def test_a_student_predicts_before_the_launch_and_hands_in_after_the_runs(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classes.write(home, "accuracy")
+    give_name(monkeypatch, "Ada")
+    test = page("accuracy")
+    assert not button(test, "exercise.accuracy.launch")
+    assert "Predict first: then you can launch." in said(test)
+    test.button(key="exercise.accuracy.predict").click().run()
+    assert "The prediction is incomplete" in said(test) and not state(home, "accuracy")
+    test.number_input(key="exercise.accuracy.number").set_value(150.0).run()
+    test.button(key="exercise.accuracy.predict").click().run()
+    assert "must be from 0 to 100, got 150" in said(test)
+    test.number_input(key="exercise.accuracy.number").set_value(90.0).run()
+    test.button(key="exercise.accuracy.predict").click().run()
+    assert state(home, "accuracy") == ["predicted"]
+    assert "90.00 %" in said(test) and not test.get("exercise.accuracy.number")
+    assert not [each for each in test.button if each.key == "exercise.accuracy.predict"], "it can't be changed"
+    test.number_input(key="form.exercise.accuracy.learning_rate").set_value(0.5).run()
+    assert "learning_rate must be 0.01 to 0.1 in this exercise, got 0.5." in said(test)
+    assert not button(test, "exercise.accuracy.launch")
+    test.number_input(key="form.exercise.accuracy.learning_rate").set_value(0.02).run()
+    test.button(key="exercise.accuracy.launch").click().run()
+    with Reader.open(home) as reader:
+        (attempt,) = reader.exercises.attempts()
+        (run_id,) = attempt.runs
+        assert reader.runs.one(run_id).config["learning_rate"] == 0.02
+    assert "You can hand in when the runs have ended." in said(test)
+    classes.play(home, attempt)
+    test.run()
+    assert "Measured:" in said(test) and "below" in said(test)
+    assert "Why no lock" in html(test)
+    test.button(key="exercise.accuracy.hand_in").click().run()
+    assert "Each of the 1 questions needs an answer" in said(test)
+    test.text_area(key=f"exercise.accuracy.answer.{attempt.id}.0").input("Noise.").run()
+    test.button(key="exercise.accuracy.hand_in").click().run()
+    assert state(home, "accuracy") == ["handed in"] and "Handed in by Ada." in said(test)
+    test.segmented_control(key="exercise.accuracy.attempt").set_value(0).run()
+    assert test.number_input(key="exercise.accuracy.number").value is None
+    test.number_input(key="exercise.accuracy.number").set_value(97.0).run()
+    test.button(key="exercise.accuracy.predict").click().run()
+    assert state(home, "accuracy") == ["handed in", "predicted"]
+
+
+def test_a_curve_is_typed_and_an_order_is_chosen_whole(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    classes.write(home, "speed", "ranking")
+    test = page("speed", monkeypatch, "Ada")
+    test.number_input(key="exercise.speed.value.0").set_value(2.0).run()
+    assert "1 of 2 values to set." in said(test)
+    test.number_input(key="exercise.speed.value.1").set_value(3.0).run()
+    test.multiselect(key="exercise.speed.group").set_value(["Alan"])
+    test.button(key="exercise.speed.predict").click().run()
+    with Reader.open(home) as reader:
+        (attempt,) = reader.exercises.attempts(person="Alan")
+    assert (attempt.prediction, attempt.people) == ([[1.0, 2.0], [2.0, 3.0]], ("Ada", "Alan"))
+    assert "2, 3 s at trainers 1, 2" in said(test) and "Predicted with Alan" in said(test)
+    test = page("ranking", monkeypatch, "Ada")
+    chosen = test.multiselect(key="exercise.ranking.order")
+    assert "highest test accuracy" in chosen.label
+    chosen.set_value(["trainers 4", "trainers 1"]).run()
+    assert "1 of 3 to choose." in said(test)
+    chosen.set_value(["trainers 4", "trainers 1", "trainers 2"]).run()
+    test.button(key="exercise.ranking.predict").click().run()
+    assert "trainers 4, then trainers 1, then trainers 2" in said(test)
+
+
+def test_a_waiting_attempt_has_its_position_and_a_late_one_is_refused(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = classes.write(home, "speed")
+    exercise = found.exercise("speed")
+    for name in ("Grace", "Ada"):
+        attempt = classes.attempt(home, exercise, [(1, 2), (2, 3)], name, changes={})
+    test = page("speed", monkeypatch, "Ada")
+    assert "Position" in said(test)
+    close_exercise(home, "speed", by="Teacher")
+    classes.play(home, attempt)
+    test.run()
+    assert "Exercise 'speed' was closed by Teacher" in said(test)
+    assert not button(test, "exercise.speed.hand_in")
+    late = page("speed", monkeypatch, "Zoe")
+    assert "so a new attempt is not accepted" in said(late) and not button(late, "exercise.speed.predict")
+    open_exercise(home, "speed", by="Teacher")
+    assert button(page("speed", monkeypatch, "Ada"), "exercise.speed.hand_in")
+
+
+def test_a_class_is_watched_revealed_and_ended(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    exercise = classes.write(home, "speed").exercise("speed")
+    done = classes.attempt(home, exercise, [(1, 2), (2, 4)], "Ada", changes={}, people=["Alan"])
+    classes.play(home, done)
+    classes.attempt(home, exercise, [(1, 1), (2, 1)], "Grace")
+    test = page("speed", monkeypatch, "Teacher", view="Class")
+    shown = html(test)
+    assert "exercise=speed" in shown and "data:image/svg+xml" in shown
+    assert shown.count("<tr>") == 4 and "with Alan" in shown and "on average" in shown
+
+    assert "Reveal results" in [each.label for each in test.toggle]
+    test.button(key="exercise.open").click().run()
+    with Reader.open(home) as reader:
+        assert reader.exercises.state("speed").opened_by == "Teacher"
+    test.button(key="exercise.close").click().run()
+    assert "was closed by Teacher" in said(test)
+    board = opened("exercises")
+    assert "handed in" not in html(board) and "Alan" in html(board)
+    assert button(board, "exercises.end")
+
+    def script() -> None:
+        from app.exercises import teacher
+
+        teacher.ask_end()
+
+    AppTest.from_function(script, default_timeout=PATIENCE_S).run().button(key="exercises.end.now").click().run()
+    with Reader.open(home) as reader:
+        assert not reader.exercises.attempts() and len(reader.exercises.attempts(earlier_classes=True)) == 2
+
+
+def test_predictions_and_results_are_one_chart(home: Home) -> None:
+    found = classes.write(home, "speed", "ranking", "accuracy")
+    speed, ranking, accuracy = map(found.exercise, ("speed", "ranking", "accuracy"))
+    curves = [("Ada", ((1.0, 2.0), (2.0, 3.0))), ("Grace", ((1.0, 4.0), (2.0, 5.0)))]
+    figure, colours = chart(speed, curves, [("", ((1.0, 2.0), (2.0, 2.5))), ("", ((1.0, 4.0), (2.0, 3.5)))])
+    assert [(trace["name"], trace["y"]) for trace in figure["data"]] == [
+        ("Ada", [2.0, 3.0]),
+        ("Grace", [4.0, 5.0]),
+        ("Measured, mean of 2", [3.0, 3.0]),
+    ]
+    (unnamed,) = chart(speed, curves, [], named=False)[0]["data"]
+    assert "Ada" not in str(unnamed) and unnamed["y"] == [2.0, 3.0, None, 4.0, 5.0, None]
+    order = ("trainers 4", "trainers 1", "trainers 2")
+    (same, measured) = chart(ranking, [("Ada", order), ("Grace", order)], [("", order)])[0]["data"]
+    assert (same["name"], same["y"], measured["y"]) == ("Ada, Grace", [2.0, 3.0, 1.0], [2.0, 3.0, 1.0])
+    points, line = chart(accuracy, [("Ada", 90.0), ("Grace", 95.0)], [("", 96.0)], named=False)[0]["data"]
+    assert (points["y"], line["y"], colours[-1]) == ([90.0, 95.0], [96.0, 96.0], 0)
+    assert in_words(speed, None) == "–" and in_words(accuracy, 90.0) == "90.00 %"
+
+
+def test_a_broken_file_is_a_sentence_for_the_teacher_alone(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    classes.write(home, "speed", broken="---\ntitle: Broken\nexperiment: hogwilt\n---\nText\n")
+    test = opened("exercises")
+    assert "exercises/broken.md can't be used." in said(test).replace("**", "")
+    assert "Line 4: predict is missing." in said(test)
+    assert "How fast is it?" in html(test)
+    people.people(home)
+    sign_in(home, monkeypatch, "mo")
+    assert "broken" not in all_words(opened("exercises"))
+    student = opened("exercises", {"exercise": "speed", "view": "Class"})
+    assert "Students" not in said(student) and not student.toggle(key="guide.speed").value
+    sign_in(home, monkeypatch, "vera")
+    assert not button(opened("exercises", {"exercise": "speed"}), "exercise.speed.predict")
+    sign_in(home, monkeypatch, "ada")
+    teacher = opened("exercises", {"exercise": "speed", "view": "Class"})
+    assert html(teacher).count("waiting for prediction") == 2, "the members of the lab"
+    assert "Unknown exercise" in said(opened("exercises", {"exercise": "sped"}))
+
+
+def test_terms_are_marked_once_and_links_open_the_documentation(home: Home) -> None:
+    text = marked("A trainer and a trainer.\n\n`gradient`, [gradient](x), staleness, mini-batches")
+    assert text.count("#term=trainer") == 1 and "`gradient`" in text and "[gradient](x)" in text
+    assert "[staleness](#term=staleness)" in text and "[mini-batches](#term=mini-batch)" in text
+    classes.write(home, "speed")
+    assert "(/docs?page=experiments/hogwild)" in said(page("speed"))

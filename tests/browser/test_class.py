@@ -1,0 +1,120 @@
+"""A class: its teacher opens an exercise; six students predict, launch and hand in, each in a browser of their own; the
+teacher projects all predictions with the results, exports them and ends the class.
+"""
+
+import csv
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from engine.home import Home
+from engine.store import Reader
+from engine.store.exercises import ExerciseAttempt
+from tests.browser.conftest import FLAGS, KEPT, Console, _playwright, chromium
+from tests.labs import classes
+from tests.waiting import PATIENCE_S, wait_until
+
+pytestmark = pytest.mark.browser
+STUDENTS = ("Ada", "Barbara", "Edsger", "Grace", "Leslie", "Margaret")
+RUNS_S = 600.0
+TRACES = "() => document.querySelector('.pl-figure')?._fullData?.map((trace) => [trace.name, Array.from(trace.y)])"
+AT = "/exercises?exercise=accuracy"
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    """Give a Chromium in which each window has cookies of its own."""
+    chromiums = KEPT.get(_playwright).chromium
+    with ExitStack() as stack:
+        found = chromiums.launch(executable_path=chromium(), args=FLAGS, timeout=PATIENCE_S * 1000)
+        stack.callback(found.close)
+        yield found
+
+
+@contextmanager
+def window(browser: Browser, address: str, name: str) -> Iterator[Page]:
+    """Open the exercise in a window of its own, as a person with this name."""
+    with browser.new_context(reduced_motion="reduce", viewport={"width": 1300, "height": 1400}) as opened:
+        opened.set_default_timeout(PATIENCE_S * 1000)
+        said = opened.request.post(f"{address}/api/name", data={"name": name}, headers={"origin": address})
+        assert said.ok, said.text()
+        page = opened.new_page()
+        page.goto(address + AT)
+        yield page
+
+
+def attempts(home: Home) -> list[ExerciseAttempt]:
+    with Reader.open(home) as reader:
+        return reader.exercises.attempts()
+
+
+def hold_class(home: Home, address: str, browser: Browser, run: Callable[[], None]) -> None:
+    """Go through a class; `run` brings the launched runs to their end."""
+    with ExitStack() as stack:
+        teacher, *pages = (stack.enter_context(window(browser, address, name)) for name in ("Teacher", *STUDENTS))
+        teacher.get_by_text("Class", exact=True).click()
+        expect(teacher.get_by_role("img", name=f"QR code of {address}{AT}")).to_be_visible()
+        teacher.get_by_role("button", name="Open for the class").click()
+        expect(teacher.get_by_text("Opened by Teacher, without a deadline.")).to_be_visible()
+
+        for at, page in enumerate(pages):
+            expect(page.get_by_role("button", name="Launch", exact=True)).to_be_disabled()
+            page.get_by_role("spinbutton", name="Test accuracy").fill(str(70 + 5 * at))
+            page.get_by_role("button", name="Predict", exact=True).click()
+            page.get_by_role("button", name="Launch", exact=True).click()
+            expect(page.get_by_text("Run ", exact=False).first).to_be_visible()
+        wait_until(lambda: all(each.runs for each in attempts(home)), "all have launched")
+        assert [each.people for each in attempts(home)] == [(name,) for name in STUDENTS]
+
+        teacher.wait_for_function(f"() => ({TRACES})()?.[0]?.[1]?.length === 6")  # nobody touched the page
+        assert teacher.evaluate(TRACES) == [["Predicted", [70, 75, 80, 85, 90, 95]]]
+        run()
+        for page in pages:
+            expect(page.get_by_text("Measured:", exact=False)).to_be_visible(timeout=RUNS_S * 1000)
+            page.get_by_role("textbox", name="Answer 1").fill("One pass is little.")
+            page.get_by_role("button", name="Hand in").click()
+            expect(page.get_by_text("Handed in by", exact=False)).to_be_visible()
+
+        expect(teacher.locator("tr", has_text="handed in")).to_have_count(6)
+        teacher.get_by_text("Reveal results", exact=True).click()
+        teacher.wait_for_function(f"() => ({TRACES})()?.length === 2")
+        name, heights = teacher.evaluate(TRACES)[1]
+        with Reader.open(home) as reader:
+            ids = [run_id for each in attempts(home) for run_id in each.runs]
+            last = [run.last["test/accuracy"] for run in reader.runs.some(ids)]
+        assert name == "Measured, mean of 6" and heights == pytest.approx([sum(last) / 6] * 2)
+        teacher.locator(".modebar-btn[data-title^=Present]").click()
+        expect(teacher.locator(".pl-present")).to_be_visible()
+        teacher.keyboard.press("Escape")
+        teacher.goto(f"{address}/exercises")
+        with teacher.expect_download() as saved:
+            teacher.get_by_role("button", name="Export CSV").click()
+        rows = list(csv.DictReader(saved.value.path().read_text("utf-8-sig").splitlines()))
+        assert [(row["person"], row["state"], row["answers"]) for row in rows] == [
+            (name, "handed in", "One pass is little.") for name in STUDENTS
+        ]
+        teacher.get_by_role("button", name="End the class").click()
+        dialog = teacher.get_by_role("dialog")
+        dialog.get_by_role("button", name="End the class").click()
+        wait_until(lambda: not attempts(home), "the class has ended")
+
+
+def test_a_class_predicts_runs_and_hands_in_while_its_teacher_watches(still: Home, browser: Browser) -> None:
+    """The runs are played."""
+    classes.write(still, "accuracy")
+    console = Console(still)
+    console.start()
+    try:
+        hold_class(
+            still, console.address, browser, lambda: [classes.play(still, each) for each in attempts(still)] and None
+        )
+    finally:
+        console.stop()
+
+
+@pytest.mark.long  # six real runs, 60 s; they are played above
+def test_the_runs_of_a_class_are_carried_out_one_after_the_other(console: Console, browser: Browser) -> None:
+    classes.write(console.home, "accuracy")
+    hold_class(console.home, console.address, browser, lambda: None)
