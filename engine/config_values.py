@@ -88,6 +88,19 @@ def value_in_words(value: Any) -> str:
     return values_in_words(value) if isinstance(value, Mapping) else str(value) or "''"
 
 
+VALUE_TITLES = {
+    "gpt_base": "GPT base",
+    "mnist_net": "MNIST net",
+    "small_resnet": "small ResNet",
+    "sparse_logistic": "sparse logistic regression",
+}
+
+
+def value_title(value: Any) -> str:
+    """Return one value as pages show it where nobody types it: names of models as titles."""
+    return VALUE_TITLES[value] if isinstance(value, str) and value in VALUE_TITLES else value_in_words(value)
+
+
 def checked(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:
     """Return values in the field's type; raises ConfigError for invalid values, duplicates and an empty list."""
     values: list[Any] = []

@@ -18,8 +18,8 @@ BY_TIME = (
 LOSS, LOSS_FALL, WINDOW = "train/loss", "train/loss_fall", 50
 """The training loss; by how much it fell, from the mean of the first to that of the last `WINDOW` recorded steps."""
 EPISODES, LAST_EPISODES, MOST_EPISODES = "charts/episodic_return", "charts/episodic_return_last_100", 100
-EVALUATION = "test/episodic_return"
 """The reward of each episode, and the mean over the last `MOST_EPISODES`."""
+EVALUATION = "test/episodic_return"
 IMPORTED = "imported/"
 """Begin of the name of an imported metric that has a name of ours but not our unit."""
 
@@ -28,8 +28,8 @@ def throughput(work: float, time_s: float | None) -> float | None:
     """Return the throughput of a run: its total work by its execution time, without start-up; both include the runs
     that it resumes. None without work or time.
 
-    Before its end, and for a run that did not finish, both are those up to its last report. The throughput of a group
-    of runs is the mean of theirs.
+    Before its end, and for a run that did not finish, both are those up to its last report; of a command, which counts
+    its start too, up to its end, however it ended. The throughput of a group of runs is the mean of theirs.
     """
     return work / time_s if work and time_s else None
 

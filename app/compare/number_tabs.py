@@ -38,7 +38,7 @@ from engine.analysis.run_values import (
     value,
 )
 from engine.analysis.run_values import names as number_names
-from engine.config_values import field_title, value_in_words
+from engine.config_values import field_title, value_title
 from engine.errors import counted
 from engine.filter.tree import metric_written
 from engine.home import Home
@@ -265,7 +265,7 @@ def _heads(runs: Sequence[RunRow]) -> list[str]:
 
 
 def _cells(row: Row) -> list[str]:
-    words = ["–" if value is MISSING else value_in_words(value) for value in row.values]
+    words = ["–" if value is MISSING else value_title(value) for value in row.values]
     return [
         hovered("no effect", f"{text}, without effect with {why}") if why else text
         for text, why in zip_longest(words, row.unused, fillvalue="")

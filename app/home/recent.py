@@ -40,6 +40,7 @@ from app.ui.store_access import COMMAND_TIMEOUT_S, command
 from app.ui.widgets import title_of
 from engine.analysis.result import NotLearned, not_learned, ranked
 from engine.analysis.run_values import lower_title
+from engine.config_values import value_title
 from engine.errors import EngineError, counted
 from engine.experiment import Experiment
 from engine.home import Home
@@ -227,7 +228,7 @@ def on(one: Experiment, task: tuple[Any, ...]) -> str:
     named = zip(one.result.task, task, strict=True)
     return (
         ", ".join(
-            str(value) if isinstance(value, str) else f"{lower_title(name)} {value}"
+            value_title(value) if isinstance(value, str) else f"{lower_title(name)} {value}"
             for name, value in named
             if value is not None
         )

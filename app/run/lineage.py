@@ -8,7 +8,7 @@ import streamlit as st
 from app.run.summary_html import result
 from app.ui.html import branch, fact_row, nowrap, quiet, run_link, strong, sweep_link, table, titled, wide
 from engine.analysis.run_values import lower_title, shown_config
-from engine.config_values import value_in_words
+from engine.config_values import value_title
 from engine.errors import counted
 from engine.store import Reader
 from engine.store.records import RESUMES, RETRIES, Run, RunRow
@@ -78,9 +78,7 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Return in which settings a run differs from its origin; empty if in none."""
     apart = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     apart = [name for name in apart if name != REPEAT or REPEAT in before]
-    words = [
-        f"{lower_title(name)} {value_in_words(before.get(name))} → {value_in_words(after.get(name))}" for name in apart
-    ]
+    words = [f"{lower_title(name)} {value_title(before.get(name))} → {value_title(after.get(name))}" for name in apart]
     more = [f"{len(words) - MOST_CHANGES} more"] if len(words) > MOST_CHANGES else []
     return ", ".join(words[:MOST_CHANGES] + more)
 

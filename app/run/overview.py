@@ -121,11 +121,13 @@ def overview(run: Run, reader: Reader) -> None:
         with st.expander("Error details", expanded=run.status == "failed"):
             _error(run)
     st.html(slot("showed", found["showed"]))
-    next_steps(run, reader)
-    numbers, times = st.columns(2, gap="medium")
-    numbers.html(slot("tiles", found["tiles"]))
-    times.html(slot("strip", found["strip"]))
-    curves(run, reader)
+    with st.container(key="run-numbers"):
+        next_steps(run, reader)
+        numbers, times = st.columns(2, gap="medium")
+        numbers.html(slot("tiles", found["tiles"]))
+        times.html(slot("strip", found["strip"]))
+    with st.container(key="run-curves"):
+        curves(run, reader)
     recognised(run, reader)
     _machine(run, reader)
     not_recorded(run, reader)

@@ -19,12 +19,12 @@ from app.run.own_command import about_command
 from app.run.pipeline_section import pipeline
 from app.ui import components, current_user
 from app.ui.config_form import label_of
-from app.ui.html import as_text, caption, slot, stacked, strong, table, when
+from app.ui.html import as_text, caption, slot, stacked, strong, table, titled, when
 from app.ui.store_access import command
 from engine.analysis.comparability import environment_shown
 from engine.analysis.run_values import setting_title
 from engine.config import empty_means, unused_because
-from engine.config_values import field_title, value_in_words
+from engine.config_values import VALUE_TITLES, field_title, value_in_words
 from engine.hang.stacks import last_collectives, last_stacks
 from engine.home import Home
 from engine.registry import definition, known_experiment
@@ -147,6 +147,8 @@ def settings_table(run: Run) -> str:
     for name, value in run.config.items():
         changed = name in fields and value != fields[name].default
         shown = empty_means(fields[name]) if name in fields and value is None else str(value)
+        if isinstance(value, str) and value in VALUE_TITLES:
+            shown = titled(VALUE_TITLES[value], value)
         if name in fields and (why := unused_because(fields[name], run.config)):
             shown, changed = f"not used with {why}", False
         rows.append(

@@ -1,5 +1,6 @@
 """The summary of a run as HTML: state and cause, progress, result, key metrics, time of ranks, ranks and events."""
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -33,7 +34,7 @@ from app.ui.html import (
 from app.ui.run_state import cause_of, place_in_words, time_left
 from engine.analysis import comparability
 from engine.analysis.comparability import named
-from engine.analysis.result import Ranked, ranked
+from engine.analysis.result import Ranked, ranked, upper_first
 from engine.analysis.scaling.scaling_data import SERVE, SHARES, PhaseBar, kind_of
 from engine.errors import enumeration
 from engine.experiment import HEADLINE
@@ -111,15 +112,18 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
     has_number = reason != why(run, [], {}, [])
     if not has_number and run.active:  # it will have one later
         reason = ""
-    said = (
-        term_within(reason, "this bubble", "bubble"),
-        guide(run.experiment, section=ANSWERS.get(run.experiment, "")),
-    )
-    more = [joined(filter(None, said), " ")] if reason else []
+    lines = [term_within(line, "this bubble", "bubble") for line in _in_lines(reason)]
+    link_to_guide = guide(run.experiment, section=ANSWERS.get(run.experiment, ""))
+    more = [*lines[:-1], joined(filter(None, (lines[-1], link_to_guide)), " ")] if lines else []
     if has_number and entry.disturbed:
         more.append(quiet(DISTURBED_NUMBER))
     age = "update old" if " update old" in sentence else "updates old"
     return stacked([strong(term_within(sentence, age, "staleness")), *more])
+
+
+def _in_lines(reason: str) -> list[str]:
+    """Return the clauses of a reason, each as a sentence."""
+    return [f"{upper_first(clause).rstrip('.')}." for clause in re.split(r"(?:;|(?<=\.)) ", reason) if clause]
 
 
 def finding(run: Run, entry: RunRow, reader: Reader) -> str:

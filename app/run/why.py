@@ -217,7 +217,7 @@ def _pipeline(run: _Recorded) -> str:
     bound, least, most = _of_these_stages(run, config)
     if bound > 100 * ideal_bubble(schedule, layout) + LEAST_POINTS:
         here += (
-            f", since these stages are not equal: they computed for {least} to {most}, which makes it at least "
+            f"; these stages are not equal: they computed for {least} to {most}, which makes it at least "
             f"{number(bound, 3)} % without transfers and delays"
         )
     formula, given = {

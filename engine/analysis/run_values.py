@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from pydantic.fields import FieldInfo
 
 from engine.config import has_conditions, unused_because
-from engine.config_values import field_title, value_in_words
+from engine.config_values import VALUE_TITLES, field_title, value_in_words
 from engine.filter.tree import metric_quoted, metric_written
 from engine.launch_options import HERE
 from engine.metrics import METRICS, Metric, MetricSetting, as_set, depends_on_time, metric
@@ -88,9 +88,11 @@ def field(run: RunRow, name: str) -> Value:
 
 
 def shown(run: RunRow, name: str) -> Value:
-    """Return a run's value for a name as pages show it: an experiment by its title."""
+    """Return a run's value for a name as pages show it: an experiment or a model by its title."""
     found = value(run, name)
-    return experiment_title(str(found)) if name == EXPERIMENT else found
+    if not isinstance(found, str):
+        return found
+    return experiment_title(found) if name == EXPERIMENT else VALUE_TITLES.get(found, found)
 
 
 def field_in_words(name: str, held: object) -> str:
@@ -98,7 +100,7 @@ def field_in_words(name: str, held: object) -> str:
     `timeout 60 s`), text alone, an experiment by its title.
     """
     if isinstance(held, str) and held:
-        return experiment_title(held) if name == EXPERIMENT else held
+        return experiment_title(held) if name == EXPERIMENT else VALUE_TITLES.get(held, held)
     _, _, unit = ("",) * 3 if setting_title(name) == name else setting_title(name).removesuffix(")").partition(" (")
     return " ".join(
         filter(None, (lower_title(name), value_in_words(held), unit if isinstance(held, int | float) else ""))

@@ -123,3 +123,13 @@ def test_an_old_address_of_the_machines_load_opens_from_another_runs_page(lab: L
     expect(page.get_by_text("StreamlitAPIException")).to_have_count(0)
     arrive(page, Place("machine", f"/run?run={lab.running}&section=Machine", f"Run {lab.running}:"))
     expect(page.locator("details[open] > summary", has_text="Machine")).to_be_visible()
+
+
+def test_on_a_phone_the_first_chart_is_in_the_first_screen(lab: Lab, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{lab.address}/run?run={lab.compared[0]}")
+    chart = page.locator(".pl-panel .pl-plot").first
+    chart.locator(".nsewdrag").wait_for()
+    box, numbers = chart.bounding_box(), page.locator("[data-slot='tiles']").bounding_box()
+    assert box and numbers and box["y"] + box["height"] / 2 < 844 and numbers["y"] > box["y"]
+    page.set_viewport_size({"width": 1300, "height": 1400})

@@ -12,10 +12,12 @@ from engine.access.rules import Program
 from engine.analysis.result import ranked
 from engine.analysis.run_values import metric_among, setting_among
 from engine.errors import ConfigError, NoCheckpoint
+from engine.filter import read_filter
 from engine.home import Home
 from engine.launch import launch, resume, retry
 from engine.launch_options import LaunchOptions
 from engine.metrics import MetricSetting
+from engine.recorder import Point
 from engine.script.command import read_command
 from engine.store import Launch, Reader, Store, SweepLaunch
 from engine.store.launches import Timing
@@ -228,3 +230,24 @@ def test_a_command_starts_and_is_tried_again_only_while_its_owner_may_run_comman
         assert "It is not tried again: Only admins, and members" in store.read.runs.one(second).cause
         entry = next(iter(store.read.audit.entries(command="run commands")))
         assert (entry.who, entry.targets, entry.detail) == ("ada", (second,), "automatic retry") and entry.refused
+
+
+def test_the_throughput_of_a_command_is_of_its_whole_run_however_it_ended(
+    home: Home, store: Store, reader: Reader
+) -> None:
+    rate = "perf/epochs_per_second"
+    ids = [launch(home, Launch(COMMAND.name, {}, "ada", command=COMMAND)) for _ in range(2)]
+    for run_id, status in zip(ids, ("finished", "cancelled"), strict=True):
+        store.claims.claim(run_id, worker(), [])
+        store.worker.begin(run_id, worker(), {})
+        store.worker.mark_running(run_id, 1.0)
+        store.worker.write(run_id, [], run_points=[Point(rate, 4, 2.0, 3.0)], progress=(4, 8, "epochs"))
+        store.claims.end(run_id, status, "It ended.", execution_time_s=8.0 if status == "finished" else None)
+        with store.db.change() as connection:
+            times = "started_at = '2026-01-01T00:00:00+00:00', ended_at = '2026-01-01T00:00:08+00:00'"
+            connection.execute(f"UPDATE runs SET {times} WHERE id = ?", [run_id])
+    for run in reader.runs.some(ids):
+        assert run.last[rate] == 0.5, "4 epochs in 8 s, not the pace of 2 that was recorded between two epochs"
+        (summary,) = [each for each in reader.details.summaries(run.id) if each.metric == rate]
+        assert summary.last == 0.5
+    assert len(reader.runs.find(matching=read_filter(f"{rate}.last < 1", reader.fields.names()))) == 2

@@ -15,7 +15,7 @@ from engine.store.curve_records import MachineSample
 from engine.store.records import ENDED, Event, RankRow, Summary
 from engine.store.runs.filter_sql import OF, number_of, side
 from engine.store.runs.reader import RunReader
-from engine.store.runs.rows import as_summary
+from engine.store.runs.rows import TIMED, as_summary
 from engine.trace.health import Health, Verdict
 from engine.trace.layout import TraceWindow
 
@@ -41,7 +41,7 @@ class RunDetails:
     def summaries(self, run_id: int) -> list[Summary]:
         """Return one row per metric of a run, the whole run's before its ranks'."""
         sql = (
-            "SELECT metrics.*, done, unit, execution_time_s FROM metrics JOIN runs ON runs.id = metrics.run_id"
+            f"SELECT metrics.*, done, unit, {TIMED} FROM metrics JOIN runs ON runs.id = metrics.run_id"
             " LEFT JOIN progress ON progress.run_id = runs.id WHERE runs.id = ?"
             " ORDER BY metrics.name, coalesce(rank, -1)"
         )

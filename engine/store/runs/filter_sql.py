@@ -31,7 +31,8 @@ ELAPSED = (
 )
 """`RunRow.elapsed_s` as SQL."""
 _RATE = (
-    "(SELECT progress.done / nullif(runs.execution_time_s, 0) FROM progress WHERE progress.run_id = runs.id AND "
+    "(SELECT progress.done / nullif(iif(runs.command_id IS NOT NULL AND runs.ended_at IS NOT NULL, "
+    f"{ELAPSED}, runs.execution_time_s), 0) FROM progress WHERE progress.run_id = runs.id AND "
     "progress.done > 0 AND 'perf/' || replace(progress.unit, ' ', '_') || '_per_second' = ?)"
 )
 """`engine.metrics.throughput` as SQL."""

@@ -18,6 +18,8 @@ _LISTED = (
     *("execution_time_s", "startup_time_s", "version", "time_before_s", "sweep_id"),
     *("starred_by", "pinned_by", "archived_by", "seeding", "target", "nodes", "command_id"),
 )
+TIMED = "execution_time_s, command_id, started_at, ended_at, time_before_s"
+"""Columns of runs from which the throughput follows."""
 _TAGS = "(SELECT json_group_array(tag) FROM (SELECT tag FROM tags WHERE tags.run_id = runs.id ORDER BY tag)) AS tags"
 _OF_SWEEP = ", ".join(
     f"coalesce((SELECT {name} FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS sweep_{name}"
@@ -157,10 +159,13 @@ def as_run_row(
 
 
 def rates_of(row: sqlite3.Row, last: Mapping[str, float]) -> dict[str, float]:
-    """Return the throughputs of a row with `done`, `unit` and `execution_time_s` by name, given the recorded ones; they
-    are as recorded before the end, and where their unit is another.
+    """Return the throughputs of a row with `done`, `unit` and the columns in `TIMED` by name, given the recorded ones;
+    they are as recorded before the end, and where their unit is another.
     """
-    whole = {rate_of(row["unit"] or ""): throughput(row["done"] or 0, row["execution_time_s"])}
+    time_s = row["execution_time_s"]
+    if time_s is None and row["command_id"] is not None and row["ended_at"] and row["started_at"]:
+        time_s = row["time_before_s"] + seconds_since(row["started_at"], row["ended_at"])
+    whole = {rate_of(row["unit"] or ""): throughput(row["done"] or 0, time_s)}
     return {name: whole.get(name) or value for name, value in last.items() if is_rate(name)}
 
 

@@ -30,12 +30,13 @@ from app.links.compare import (
     read_names,
     read_view,
 )
+from app.run.sections import settings_table
 from app.runs.rows import differing, run_rows
 from app.ui.current_user import WHY
 from engine.analysis.comparability import programs_in_words
 from engine.analysis.differences import Row, may_explain
 from engine.analysis.result import few_images, reached_most
-from engine.analysis.run_values import field_names
+from engine.analysis.run_values import field_in_words, field_names
 from engine.analysis.statistics.intervals import LIMIT
 from engine.filter.tree import metric_written
 from engine.home import Home
@@ -136,6 +137,16 @@ def test_settings_without_effect_are_no_differences(home: Home, store: Store) ->
         assert field_names(runs, that_differ=True) == ["seed", "optimizer"]
         assert differing(run_rows(runs)) == ["sgd", "sgd", "adamw"]
     assert may_explain({"a": runs[:1], "b": runs[1:2]}, ()) == ""
+
+
+def test_models_have_titles(home: Home, store: Store) -> None:
+    ids = [compare.add(store, "sync_sgd", model=model) for model in ("mnist_net", "vit")]
+    assert "<td>MNIST net</td><td>vit</td>" in html(opened_at(runs=ids_text(ids), tab="differences"))
+    assert "mnist_net" not in html(opened_at(runs=ids_text(ids), group="model"))
+    with Reader.open(home) as reader:
+        run = reader.runs.one(ids[0])
+    assert '<span title="mnist_net">MNIST net</span>' in settings_table(run), "a filter takes the name on hover"
+    assert field_in_words("model", "mnist_net") == "MNIST net"
 
 
 def test_a_list_among_the_differences_is_text(home: Home, ids: list[int], reader: Reader) -> None:

@@ -13,7 +13,7 @@ from app.charts.curve_points import has_passes
 from app.run import live_update
 from app.run.header import run_report
 from app.run.overview import axes, steps
-from app.run.summary_html import rank_strip
+from app.run.summary_html import _in_lines, rank_strip
 from app.run.why import ANSWERS, summary_sentence, why, why_of
 from app.ui import current_user
 from app.ui.documentation import Section, groups, guide, pages
@@ -362,10 +362,20 @@ def test_the_bubble_of_unequal_stages_is_explained_by_their_times(home: Home, la
         return why(run, measured, {rank: {"compute": each, "wait": 3.0} for rank, each in enumerate(seconds)}, roles)
 
     assert said(2.0, 6.0).endswith(
-        "= 20 % of the time; here it is 48 %, the mean of all batches, since these stages are not equal: they computed "
+        "= 20 % of the time; here it is 48 %, the mean of all batches; these stages are not equal: they computed "
         "for 2.0 s to 6.0 s, which makes it at least 38.5 % without transfers and delays."
     ), "4 micro-batches of 0.5 s and 1.5 s take 6.5 s, of which two stages work 8 s in 13 s"
     assert said(2.0, 2.01).endswith("the mean of all batches.") and said(2.0).endswith("the mean of all batches.")
+
+
+def test_a_reason_is_a_few_short_lines() -> None:
+    assert _in_lines(
+        "Why no lock: a write is short, so updates rarely meet; here others wrote 1.5 % of the weights."
+    ) == [
+        "Why no lock: a write is short, so updates rarely meet.",
+        "Here others wrote 1.5 % of the weights.",
+    ]
+    assert _in_lines("") == []
 
 
 def test_ranks_that_waited_a_little_are_not_said_to_have_never_waited(home: Home, lab: dict[Status, int]) -> None:
