@@ -64,11 +64,6 @@ def values_in_words(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value_in_words(value)}" for name, value in values.items())
 
 
-def with_article(noun: str) -> str:
-    """Return a noun with `a` or `an`."""
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
-
-
 def value_in_words(value: Any) -> str:
     """Return one value as text: `none` for an empty one, `python -m engine 0.01, bash 0.5` for a list of pairs."""
     if value is None:

@@ -226,6 +226,11 @@ def plural(noun: str) -> str:
     return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
 
 
+def with_article(noun: str) -> str:
+    """Return a noun with `a` or `an`."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
 def amount(value: str, unit: str) -> str:
     """Return a value with its unit, in the singular for one: `1 update`, `2 updates`, `1 MB`; no unit, the value."""
     if value == "1" and unit.endswith("s") and len(unit) > 2:

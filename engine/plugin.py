@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from engine.config import Config, Rule, RuleBroken, Rules, interval, setting
-from engine.data.catalogue import DatasetName, ModelName, SamplesName, data_set
-from engine.duel.budget import steps_of
+from engine.data.catalogue import DatasetName, ModelName, SamplesName, data_set, steps_of
 from engine.errors import ConfigError, DataError, DeviceError, EngineError, PeerLost, RunFailed
 from engine.experiment import (
     HEADLINE,

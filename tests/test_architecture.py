@@ -314,6 +314,11 @@ def test_the_console_answers_before_it_loads_data_frames_and_the_api() -> None:
     assert loaded_by(["app.__main__", "app.asgi"], "pandas", "pyarrow", "fastapi", "scipy") == []
 
 
+@pytest.mark.processes
+def test_the_store_and_the_commands_that_list_runs_load_neither_pydantic_nor_numpy() -> None:
+    assert loaded_by(["engine.store", "engine.cli.runs"], "pydantic", "numpy") == []
+
+
 def loaded_by(names: Iterable[str], *packages: str) -> list[str]:
     """Return which of the packages a new Python has loaded once it has imported the modules of these names."""
     program = (

@@ -21,8 +21,8 @@ from app.ui.documentation import guide
 from app.ui.html import as_text, joined, quiet
 from app.ui.store_access import reading
 from engine.commands.lab_settings import approve_experiment
-from engine.config_values import usual_values, value_in_words, with_article
-from engine.errors import ConfigError, EngineError, counted
+from engine.config_values import usual_values, value_in_words
+from engine.errors import ConfigError, EngineError, counted, with_article
 from engine.experiment import Experiment, MessagePattern, Preset, ReadySweep
 from engine.home import Home
 from engine.metrics import metric

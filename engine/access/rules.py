@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from engine.config_values import with_article
+from engine.errors import with_article
 from engine.home import ROOT
 
 Role = Literal["viewer", "member", "admin"]

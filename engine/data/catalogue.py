@@ -2,7 +2,9 @@
 the doctor.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -174,3 +176,23 @@ def damaged_files(name: str, home: Home) -> list[Path]:
 
 def _size(path: Path) -> int | None:
     return path.stat().st_size if path.is_file() else None
+
+
+# ---- Steps and bytes of a run, computed from its data set and model ----
+
+
+def steps_of(dataset: str, batch_size: int) -> int:
+    """Return the number of mini-batches in one pass over a data set."""
+    return ceil(data_set(dataset).train / batch_size)
+
+
+def steps_of_parts(dataset: str, trainers: int, batch_size: int) -> Sequence[int]:
+    """Return the mini-batches per trainer in one pass, for equal parts with the remainder in the last."""
+    size = data_set(dataset).train
+    parts = [size // trainers] * (trainers - 1) + [size - size // trainers * (trainers - 1)]
+    return [ceil(part / batch_size) for part in parts]
+
+
+def bytes_exchanged(exchanges: float, width: int = 4, model: ModelName = "mnist_net") -> float:
+    """Return the bytes of `exchanges`; in each, a trainer sends and receives the model as `width`-byte numbers."""
+    return exchanges * 2 * MODELS[model].weights * width

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 from engine.config import Config, Rule, Rules, interval, setting
-from engine.data.catalogue import MODELS, ModelName, SamplesName, data_set
-from engine.duel.budget import bytes_exchanged, steps_of_parts
+from engine.data.catalogue import MODELS, ModelName, SamplesName, bytes_exchanged, data_set, steps_of_parts
 from engine.experiment import Pace, Preset
 
 Schedule = Literal["constant", "linear"]

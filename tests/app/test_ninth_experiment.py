@@ -16,8 +16,7 @@ from engine.analysis.comparability import crowded
 from engine.analysis.scaling.findings import of_sweep
 from engine.analysis.scaling.scaling_data import Study, at_once, axis_of, words_of
 from engine.config import Config, setting
-from engine.data.catalogue import DatasetName
-from engine.duel.budget import bytes_exchanged, steps_of
+from engine.data.catalogue import DatasetName, bytes_exchanged, steps_of
 from engine.duel.launch import config_of, facts, tuning_cells
 from engine.duel.spec import Budget, Duel, read_strategy, ready
 from engine.errors import ConfigError

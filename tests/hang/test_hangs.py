@@ -32,6 +32,8 @@ class Hang:
     guilty: int = 1
     """The rank that is at fault."""
     averages: bool = False
+    says: str = ""
+    """Words of the hang doctor's sentence."""
 
     def given(self) -> tuple[Any, ...]:
         """Return what the ranks share."""
@@ -41,9 +43,9 @@ class Hang:
 
 
 HANGS = (
-    Hang("never_join", "not joined"),
+    Hang("never_join", "not joined", says="has not entered the barrier 'ready'"),
     Hang("try_a_wrong_port", "not joined"),
-    Hang("return_early", "exited"),
+    Hang("return_early", "exited", says="it has finished its work and left; trainer1 and trainer3 wait for it"),
     Hang("stop_before_an_average", "stopped", averages=True),
     Hang("wait_for_a_disk", "disk wait"),
     Hang("run_out_of_memory", "memory"),
@@ -52,7 +54,7 @@ HANGS = (
     Hang("give_another_type", "got 8 of float64", averages=True),
     Hang("have_unequal_batches", "unequal steps", averages=True),
     Hang("call_within_a_call", "nested calls"),
-    Hang("keep_a_lock", "lock kept"),
+    Hang("keep_a_lock", "lock kept", says="trainer1 and trainer3 wait for it"),
     Hang("fill_a_queue", "full queue", guilty=0),
 )
 
@@ -77,6 +79,7 @@ def test_the_fault_is_named_and_ends_the_run(hang: Hang, tmp_path: Path) -> None
     assert caught.value.role == f"trainer{hang.guilty + 1}"
     verdict = sink.healths[-1].verdict
     assert hang.verdict in (verdict.cause if verdict.state == "HUNG" else str(caught.value))
+    assert hang.says in verdict.sentence
     if hang.name == "try_a_wrong_port":
         assert "in connect(), hangs.py:" in str(caught.value) and "(connect to 127.0.0.1:" in str(caught.value)
 

@@ -139,13 +139,6 @@ def test_ranks_that_wait_for_each_other_are_a_deadlock(patient: Patient) -> None
     assert all(f"{role} waits for" in found.sentence for role in ROLES)
 
 
-def test_one_that_keeps_a_lock_is_the_cause_not_those_that_wait_for_it(patient: Patient) -> None:
-    patient.start(hangs.keep_a_lock, 1)
-    found = hung(patient)
-    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "lock kept")
-    assert "trainer1 and trainer3 wait for it" in found.sentence
-
-
 @pytest.mark.parametrize("more", [-1, 1])
 def test_a_rank_with_another_number_of_batches_is_named(patient: Patient, more: int) -> None:
     patient.start(hangs.have_unequal_batches, 1, averaging(), more)
@@ -153,25 +146,11 @@ def test_a_rank_with_another_number_of_batches_is_named(patient: Patient, more: 
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "unequal steps")
 
 
-def test_a_rank_that_is_done_while_others_wait_for_it_is_named(patient: Patient) -> None:
-    patient.start(hangs.return_early, 2)
-    found = hung(patient)
-    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer3", "exited")
-    assert "it has finished its work and left; trainer1 and trainer2 wait for it" in found.sentence
-
-
 def test_where_gloo_aborts_a_rank_the_error_says_that_another_may_be_at_fault(patient: Patient) -> None:
     patient.start(functions.give_gloo_another_shape, 1)
     patient.thread.join()
     assert "ranks gave different shapes or data types" in str(patient.failure)
     assert "The rank at fault may be another one." in str(patient.failure)
-
-
-def test_one_that_never_joins_is_named(patient: Patient) -> None:
-    patient.start(hangs.never_join, 2)
-    found = hung(patient)
-    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer3", "not joined")
-    assert "has not entered the barrier 'ready'" in found.sentence
 
 
 def test_one_that_does_not_connect_to_the_others_is_named(patient: Patient) -> None:

@@ -4,8 +4,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from engine.config import Rule, RuleBroken, Rules, interval, setting
-from engine.data.catalogue import MODELS, data_set
-from engine.duel.budget import bytes_exchanged, steps_of_parts
+from engine.data.catalogue import MODELS, bytes_exchanged, data_set, steps_of_parts
 from engine.experiment import Clock, Contender, Experiment, Flow, Pace, Preset, Ready, ReadySweep, TradeOff
 from engine.training.settings import DIGITS, GPT, TrainingConfig, as_published
 

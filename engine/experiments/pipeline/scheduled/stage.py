@@ -12,11 +12,13 @@ Letters: i micro-batch (from 0), c chunk, x a chunk's input, y its output (at th
 batch's loss), dx and dy their gradients.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from engine.data.tensors import keep_freed_memory
 from engine.experiments.pipeline.config import PipelineConfig
@@ -24,12 +26,6 @@ from engine.experiments.pipeline.micro_batches import MicroBatches, TestScore
 from engine.experiments.pipeline.monitor import StageRank, log_memory
 from engine.experiments.pipeline.partition import Stage, boundaries, loss_of, make_stage
 from engine.experiments.pipeline.scheduled.links import Link, Links, slots_after
-from engine.experiments.pipeline.scheduled.split_backward import (
-    Boundary,
-    SplitBackward,
-    add_weight_gradients,
-    input_gradient,
-)
 from engine.pipelining import actions, forwards, sizes
 from engine.runtime.worker.ranks import Rank
 
@@ -45,6 +41,13 @@ def run_rank(rank: Rank, config: PipelineConfig, batches: MicroBatches, links: L
         scheduled = ScheduledStage(rank, stage, batches, ends)
         scheduled.run()
     log_memory(rank, scheduled.monitor)
+
+
+class Boundary(NamedTuple):
+    """The output of a layer in autograd's graph, without its values, and the layer's own weights."""
+
+    edge: GradientEdge
+    weights: list[nn.Parameter]
 
 
 class Kept(NamedTuple):
@@ -196,3 +199,46 @@ class ScheduledStage(StageRank):
         """Wait until the next stage has released that part of the test images."""
         link.wait(part, "the release of test images")
         link.take(part, (0,))
+
+
+# ---- A backward in two halves: the gradient of a net's input now, those of its weights later (Qi et al. 2023) -------
+
+
+class SplitBackward:
+    """Notes the layers of a net that have weights, so that its backward can stop at each of them.
+
+    The input gradient passes all layers and keeps the gradient of each layer's output. The weight gradient starts
+    there, in each layer alone. Together they do what one backward does, with the same kernels, so gradients are
+    bit-identical.
+    """
+
+    def __init__(self, net: nn.Module) -> None:
+        self._net = net
+        self._passed: list[Boundary] = []
+        for layer in net.modules():
+            if weights := list(layer.parameters(recurse=False)):
+                layer.register_forward_hook(lambda layer, given, out, own=weights: self._note(out, own))
+
+    def _note(self, output: Tensor, weights: list[nn.Parameter]) -> None:
+        if output.requires_grad:
+            self._passed.append(Boundary(get_gradient_edge(output), weights))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, list[Boundary]]:
+        """Return the net's output, and the layers that its backward will stop at."""
+        self._passed = []
+        return self._net(x), self._passed
+
+
+def input_gradient(
+    y: Tensor, x: Tensor, dy: Tensor | None, passed: Sequence[Boundary]
+) -> tuple[Tensor | None, tuple[Tensor, ...]]:
+    """Return the gradient of x (None if it needs none), and those of the layers' outputs."""
+    wanted = [get_gradient_edge(x)] if x.requires_grad else []
+    found = torch.autograd.grad([y], [*wanted, *(each.edge for each in passed)], [dy], retain_graph=True)
+    return (found[0] if wanted else None), found[len(wanted) :]
+
+
+def add_weight_gradients(passed: Sequence[Boundary], gradients: Sequence[Tensor]) -> None:
+    """Add the gradient of each layer's weights to their `.grad`, from the gradient of its output."""
+    for (edge, weights), gradient in zip(passed, gradients, strict=True):
+        torch.autograd.backward([edge], [gradient], inputs=weights)
