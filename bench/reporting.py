@@ -1,13 +1,16 @@
 """Programs elsewhere that report their runs: points per second by one client and by 32 at once, microseconds of a log
-call, and kills (SIGKILL) of clients and of the console while they report.
+call, seconds until a point can be read over HTTP, and kills (SIGKILL) of clients and of the console while they report.
 
 Each row's value is its number, so that the store shows what is lost, doubled or invented; a journal of each client has
-the rows that the lab acknowledged. Run: python -m bench.reporting [--rate] [--many] [--kills 100] [--seed 1]
+the rows that the lab acknowledged. Run: python -m bench.reporting [--rate] [--many] [--latency 70] [--kills 100]
+[--seed 1]
 """
 
 import argparse
+import math
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -15,12 +18,15 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from bench.measuring import save, wait_until
 from engine.home import ROOT, Home
+from engine.parallab_client import Parallab, Refused
 from engine.store import Reader
 from engine.store.records import Run
 from engine.system.processes import end_session
@@ -29,13 +35,12 @@ from tests.browser.consoles import Console
 
 CLIENT = """
 import sys, time
-sys.path.insert(0, {client!r})
 from parallab_client import Parallab
 name, rows, rate, metrics = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
-journal = open(f"journals/{{name}}", "wb", buffering=0)
-names = [f"m{{number}}" for number in range(metrics)]
+journal = open(f"journals/{name}", "wb", buffering=0)
+names = [f"m{number}" for number in range(metrics)]
 run = Parallab(owner="bench").record(experiment="bench", name=name)
-journal.write(f"{{run.run_id}}\\n".encode())
+journal.write(f"{run.run_id}\\n".encode())
 began, spent = time.monotonic(), 0.0
 for row in range(rows):
     values = dict.fromkeys(names, float(row))
@@ -43,15 +48,17 @@ for row in range(rows):
     run.log(values, step=row)
     spent += time.perf_counter() - before
     if row % 20 == 19:
-        journal.write(f"{{run.acknowledged}} {{row + 1}}\\n".encode())
+        journal.write(f"{run.acknowledged} {row + 1}\\n".encode())
     ahead = began + row / rate - time.monotonic() if rate else len(run._rows) / 1e6 - 0.1
     if ahead > 0:
         time.sleep(ahead)
 run.finish(timeout_s=300)
 took = time.monotonic() - began
-print(f"{{run.acknowledged}} {{run.dropped}} {{took}} {{1e6 * spent / rows}}")
+print(f"{run.acknowledged} {run.dropped} {took} {1e6 * spent / rows}")
 """
 PATIENCE_S = 240.0
+POLL_S = 0.005
+"""Between two reads of a run's points."""
 RATE, ROWS = 40.0, 100_000
 """Of a client that is there to be killed: rows per second, and more rows than it comes to."""
 
@@ -161,7 +168,8 @@ def lab(seed: int, clients: int = 0) -> Iterator[Reports]:
     with TemporaryDirectory(prefix="parallab-bench-") as folder:
         place, home = Path(folder) / "clients", Home(Path(folder) / "home").create()
         (place / "journals").mkdir(parents=True)
-        (place / "client.py").write_text(CLIENT.format(client=str(ROOT / "app" / "api")))
+        (place / "client.py").write_text(CLIENT)
+        shutil.copy(ROOT / "engine" / "parallab_client.py", place)
         console = Console(home)
         console.start()
         seen = Reports(console, place, random.Random(seed), clients)
@@ -212,6 +220,55 @@ def many(count: int = 32, seconds: float = 20.0) -> dict[str, object]:
         }
 
 
+def latency(count: int) -> dict[str, object]:
+    """Measure the time from a point's record to its readability over HTTP, of so many points each, by a program that
+    reads them all the time: of a program elsewhere that logs five rows per second, and of a rank of an experiment.
+    """
+    figures: dict[str, object] = {}
+    with lab(1) as seen:
+        reader = Parallab(seen.console.address, owner="bench")
+        name = seen.start(rate=5.0)
+        wait_until(lambda: bool(seen._journal(name)), PATIENCE_S, "the client to report")
+        run_id = int(seen._journal(name)[0])
+        figures["program elsewhere"] = _waits(reader, run_id, "m0", count)
+        seen.end()
+        run_id = reader.submit("hogwild", preset="quick", epochs=1_000)
+        wait_until(lambda: reader.run(run_id)["status"] == "running", PATIENCE_S, "the run to start")
+        figures["experiment"] = _waits(reader, run_id, "train/loss", count)
+        reader.cancel(run_id, force=True)
+        return {**figures, "wrong": seen.wrong}
+
+
+def _waits(reader: Parallab, run_id: int, metric: str, count: int) -> dict[str, object]:
+    """Return median, p90 and maximum of the seconds for which the next points of a run could not be read."""
+    began = datetime.fromisoformat(reader.run(run_id)["started_at"]).timestamp()
+    known: set[tuple[object, int]] = set()
+    waits: list[float] = []
+    is_first = True
+    deadline = time.monotonic() + PATIENCE_S
+    while len(waits) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"read {len(waits)} of {count} points of {metric} within {PATIENCE_S:.0f} s")
+        found: list[dict[str, Any]] = []
+        with suppress(Refused):  # no run has recorded this metric yet
+            found = reader.series(run_id, [metric], max_points=10_000)
+        at = time.time()
+        for curve in found:
+            for step, time_s in zip(curve["steps"], curve["times_s"], strict=True):
+                if (key := (curve["rank"], step)) not in known:
+                    known.add(key)
+                    waits += [] if is_first else [at - began - time_s]
+        is_first = False
+        time.sleep(POLL_S)
+    waits = sorted(waits[:count])
+    return {
+        "points": len(waits),
+        "median_s": round(median(waits), 3),
+        "p90_s": round(waits[math.ceil(0.9 * len(waits)) - 1], 3),
+        "max_s": round(waits[-1], 3),
+    }
+
+
 def kills(count: int, seed: int) -> dict[str, object]:
     """Kill the console and clients in turn while eight clients report."""
     with lab(seed, clients=8) as seen:
@@ -232,12 +289,13 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     for name in ("rate", "many"):
         options.add_argument(f"--{name}", action="store_true")
-    for name, number in (("kills", 0), ("seed", 1)):
+    for name, number in (("latency", 0), ("kills", 0), ("seed", 1)):
         options.add_argument(f"--{name}", type=int, default=number)
     chosen, began = options.parse_args(), time.monotonic()
     figures = {
         **({"rate": rate()} if chosen.rate else {}),
         **({"many": many()} if chosen.many else {}),
+        **({"latency": latency(chosen.latency)} if chosen.latency else {}),
         **({"kills": kills(chosen.kills, chosen.seed)} if chosen.kills else {}),
     }
     save("reporting", {**figures, "took_s": round(time.monotonic() - began, 1)})

@@ -490,7 +490,7 @@ class Parallab:
             given_headers = {"Accept": "application/json", **self._agent, **(headers or {})}
             if body is not None and not isinstance(body, bytes):
                 body.seek(0)
-            request = Request(address, body, given_headers, method=method)  # type: ignore[arg-type]
+            request = Request(address, body, given_headers, method=method)
             if shown := self._token or (self._link_secret() if with_secret else ""):
                 request.add_unredirected_header("Authorization", f"Bearer {shown}")
             try:
@@ -1012,7 +1012,7 @@ def login(**_: Any) -> bool:
 
 def _keep_artifact(
     run: RecordedRun,
-    source: str | os.PathLike[str],
+    source: Any,
     name: str | None = None,
     type: str | None = None,
     aliases: Any = None,

@@ -10,7 +10,7 @@ from engine.access.quotas import size
 from engine.commands.kept_files import remove_file
 from engine.errors import counted
 from engine.home import Home
-from engine.store import Reader
+from engine.store import Reader, Store
 from engine.store.records import Run
 from engine.store.runs.files import KeptFile
 from engine.system.checkpoint_state import CHECKPOINT, last_checkpoint
@@ -89,11 +89,10 @@ def _removal(run: Run, kept: list[KeptFile]) -> None:
     with st.popover("Remove a file", **current_user.control("remove file", [run.owner], what=f"Run {run.id}")):
         name = st.selectbox("File", [each.name for each in kept], key=f"file-{run.id}")
         st.caption("Its content goes too, unless another run keeps it. This can't be undone.")
-        if st.button("Remove", key=f"remove-file-{run.id}", type="primary"):
-            who = current_user.whoever()
 
-            def remove() -> bool | None:
-                return command(lambda store: remove_file(store, run.id, name, by=who) or True)
+        def remove(store: Store) -> bool:
+            remove_file(store, run.id, name, by=current_user.whoever())
+            return True
 
-            if remove():
-                st.rerun()
+        if st.button("Remove", key=f"remove-file-{run.id}", type="primary") and command(remove):
+            st.rerun()

@@ -84,7 +84,8 @@ def frame(run: Run, reader: Reader, section: str, picture: bool, live: tuple[Slo
         reader.runs.cloned_as(run.id),
         reader.details.counts_passes(run.id),
         reader.details.logs(run.id),
-        [(each.name, each.sha256) for each in (*reader.files.of([run.id]), *reader.files.used(run.id))],
+        [(each.name, each.sha256) for each in reader.files.of([run.id])],
+        [each.sha256 for each in reader.files.used(run.id)],
     ]
     if run.target and (job := reader.cluster_jobs.of(run.id)):
         there.append((job.job_id, job.state, job.reason, job.nodes))

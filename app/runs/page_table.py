@@ -275,8 +275,8 @@ def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str], one: Ta
     if comparison:
         st.page_link(widgets.PAGES["compare"], label="Compare", query_params=comparison, width="content")
     cancel_selected(runs)
-    delete_selected(runs)
     mark_selected(runs, stands if one else None, baseline_beside(reader, stands.experiment) if one and stands else None)
+    delete_selected(runs)
 
 
 def _clone_link(run: RunRow) -> None:

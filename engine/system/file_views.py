@@ -52,16 +52,21 @@ class FileTable:
     """Whether it has no further rows or columns."""
 
 
-@lru_cache(maxsize=2_000)
 def view_of(path: Path, name: str) -> FileView:
-    """Return what the content at `path`, which never changes, is under that name; `other` if it is missing."""
+    """Return what the content at `path` is under that name; `other` if it is missing."""
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-            size = _png_size(head) or _jpeg_size(head, file)
-            bytes_ = path.stat().st_size
+        return _view_of(path, name)
     except OSError:
         return FileView("other")
+
+
+@lru_cache(maxsize=2_000)
+def _view_of(path: Path, name: str) -> FileView:
+    """Return what content is, which never changes; raises OSError."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+        size = _png_size(head) or _jpeg_size(head, file)
+        bytes_ = path.stat().st_size
     if size:
         kind = "image/png" if head.startswith(_PNG) else "image/jpeg"
         return FileView("picture", kind, *size, _why_not(*size, bytes_))

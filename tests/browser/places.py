@@ -113,7 +113,7 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
     """Return what else there is on the pages: sections, tabs, dialogs, what was written wrong."""
     run, compare = f"/run?run={lab.stale}", f"/compare?runs={lab.runs}"
     form = f"{LAUNCH}?experiment=hogwild&preset=quick"
-    sections = ("Histograms", "Machine", "Log", "Events", "Config", "Environment", "Notes")
+    sections = ("Histograms", "Machine", "Files", "Log", "Events", "Config", "Environment", "Notes")
     return (
         Place("launch, a rule broken", f"{form}&set=trainers:99", "trainers must be at most 64"),
         Place("launch, name asked", form, "Several processes train one model", press("Launch", "Your name")),
