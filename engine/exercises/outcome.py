@@ -123,8 +123,7 @@ def measured(reader: Reader, attempt: ExerciseAttempt) -> Measured:
     for name, own in cells.items():
         if held := [values[run.id] for run in own if run.id in values]:
             x = own[0].config.get(exercise.axis)
-            is_number = isinstance(x, int | float) and not isinstance(x, bool)
-            found[name] = CellValue(fmean(held), len(held), float(x) if is_number else None)
+            found[name] = CellValue(fmean(held), len(held), x if isinstance(x, int | float) else None)
     if asked.relative:
         first = next(iter(cells))
         base = found[first].mean if first in found else 0.0
