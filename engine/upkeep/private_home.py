@@ -27,6 +27,7 @@ _OURS = frozenset(
         "cookie",
         "data",
         "experiments",
+        "exercises",
         "import",
         "limits",
         "mail",
