@@ -59,7 +59,7 @@ def why(attempt: ExerciseAttempt, reader: Reader) -> None:
 @st.fragment
 def one(exercise: Exercise) -> None:
     """Show an exercise; rerun when the class changes, or the progress of the attempt in sight."""
-    with reading(lambda: components.pulse(-1, of_exercises=True)) as reader:
+    with reading(lambda: components.pulse(-1, of_exercises=True)) as reader, reader.db.snapshot():
         token, state = reader.exercises.token(), reader.exercises.state(exercise.name)
         view = VIEWS[0]
         if teaches:

@@ -246,8 +246,15 @@ def _answer(exercise: Exercise, attempt: ExerciseAttempt | None, state: Exercise
     answers = []
     for at, question in enumerate(exercise.questions):
         st.markdown(f"**{as_text(question)}**")
-        field = {"label": f"Answer {at + 1}", "label_visibility": "collapsed", "placeholder": "In a sentence"}
-        answers.append(st.text_area(**field, key=f"{key}.{at}", height=90, disabled=attempt is None))
+        answer = st.text_area(
+            f"Answer {at + 1}",
+            key=f"{key}.{at}",
+            height=90,
+            placeholder="In a sentence",
+            disabled=attempt is None,
+            label_visibility="collapsed",
+        )
+        answers.append(answer)
     refusal = current_user.why_not("hand in") or state.refusal("an answer") or None
     if not refusal and not (attempt and attempt.has_ended):
         refusal = "You can hand in when the runs have ended."

@@ -1,7 +1,7 @@
 """Predictions and measured values in one chart, for a student and for a whole class; pure."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from app.charts.plotly_figures import PlainFigure, as_label, axis_title
 from app.ui.html import number
 from engine.config_values import value_in_words
 from engine.exercises.files import Exercise
-from engine.exercises.outcome import Prediction
+from engine.exercises.outcome import Points, Prediction
 
 HEIGHT_PX = 360
 PREDICTED, MEASURED = 1, 0
@@ -40,10 +40,10 @@ def in_words(exercise: Exercise, value: Prediction | None, *, with_places: bool 
     if isinstance(value, int | float):
         return f"{number(value, unit=unit)} {unit}".strip()
     if exercise.predict.kind == "order":
-        return ", then ".join(map(str, value))
-    labels = dict(places(exercise))
-    heights = ", ".join(number(y, unit=unit) for _, y in value)  # type: ignore[misc]
-    along = ", ".join(labels.get(x, f"{x:g}") for x, _ in value)  # type: ignore[misc]
+        return ", then ".join(cast(tuple[str, ...], value))
+    labels, points = dict(places(exercise)), cast(Points, value)
+    heights = ", ".join(number(y, unit=unit) for _, y in points)
+    along = ", ".join(labels.get(x, f"{x:g}") for x, _ in points)
     return f"{heights} {unit}".strip() + (f" at {exercise.axis.replace('_', ' ')} {along}" if with_places else "")
 
 
@@ -73,15 +73,15 @@ def chart(
             colours.append(MEASURED)
     else:
         for person, count, x, y in _lines(exercise, predictions, named):
-            style = {"dash": "dot", "width": 2} if len(predictions) == 1 else {"width": 0.4 + count}
-            look = {"line": style, "marker": {"size": 9}, "opacity": 1 if len(predictions) == 1 else 0.6}
+            line = {"dash": "dot", "width": 2} if len(predictions) == 1 else {"width": 0.4 + count}
+            look = {"line": line, "marker": {"size": 9}, "opacity": 1 if len(predictions) == 1 else 0.6}
             traces.append(_trace(person, x, y, mode="lines+markers", **look))
             colours.append(PREDICTED)
         if results:
             each = [_points(exercise, value) for _, value in results]
             centre = np.mean([np.interp(each[0][0], *points) for points in each], axis=0)
             name = "Measured" if len(each) == 1 else f"Measured, mean of {len(each)}"
-            style = {"mode": "lines+markers", "line": {"width": 4}, "marker": {"size": 11}}
+            style: dict[str, Any] = {"mode": "lines+markers", "line": {"width": 4}, "marker": {"size": 11}}
             traces.append(_trace(name, each[0][0], [float(value) for value in centre], **style))
             colours.append(MEASURED)
     layout = {
@@ -124,12 +124,12 @@ def _points(exercise: Exercise, value: Prediction) -> tuple[list[float], list[fl
     """Return a curve with x as positions of the axis, which has one place per value; of an order the place of each
     cell.
     """
-    assert isinstance(value, tuple)
     if exercise.predict.kind == "order":
-        return [float(at) for at in range(len(value))], [float(value.index(cell) + 1) for cell in exercise.cells]  # type: ignore[arg-type]
-    stands = [x for x, _ in places(exercise)]
-    along = np.interp([float(x) for x, _ in value], stands, range(len(stands)))  # type: ignore[misc]
-    return [float(x) for x in along], [float(y) for _, y in value]  # type: ignore[misc]
+        order = cast(tuple[str, ...], value)
+        return [float(at) for at in range(len(order))], [float(order.index(cell) + 1) for cell in exercise.cells]
+    stands, points = [x for x, _ in places(exercise)], cast(Points, value)
+    along = np.interp([x for x, _ in points], stands, range(len(stands)))
+    return [float(x) for x in along], [y for _, y in points]
 
 
 def _trace(name: str, x: Sequence[float], y: Sequence[Any], **style: Any) -> dict[str, Any]:

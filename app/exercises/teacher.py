@@ -1,7 +1,7 @@
 """A teacher's view: hand out, open and close an exercise, watch the class, export, and end the class."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from zoneinfo import ZoneInfo
@@ -66,7 +66,7 @@ def _state_in_words(state: ExerciseState) -> str:
     return f"Opened by {state.opened_by}, {until}."
 
 
-def _give(done: str, order: partial[object]) -> None:
+def _give(done: str, order: Callable[..., object]) -> None:
     """Carry out an order under the teacher's name, which is asked for first."""
     current_user.require_name(partial(_give, done, order))
     try:

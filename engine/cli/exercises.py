@@ -15,9 +15,11 @@ from engine.exercises.export import class_bundle, class_csv
 from engine.exercises.files import read
 from engine.home import Home, given
 from engine.store import Reader
+from engine.store.exercises import ExerciseAttempt
 from engine.transfer.tables import complete_file
 
 NAME = argument("NAME")
+FORMATS = ".csv with a row per person and exercise, or .zip with the runs"
 FILE = argument("FILE", type=click.Path(dir_okay=False, exists=True, path_type=Path))
 
 
@@ -76,37 +78,43 @@ def close_command(name: str = NAME, owner: str = OWNER) -> None:
 
 @command("export", within=exercises_command)
 def export_command(
-    output: Path = option(
-        "File to write: .csv with a row per person and exercise, or .zip with the runs.", "--out", type=OUTPUT_FILE
-    ),
+    output: Path = option(f"File to write: {FORMATS}.", "--out", type=OUTPUT_FILE),
     earlier: bool = option("Also the attempts of classes that have ended."),
     owner: str = OWNER,
 ) -> None:
     """Export the class: predictions, results, distances, answers and settings, or its runs as a bundle."""
-    if output.suffix.lower() not in (".csv", ".zip"):
-        raise ConfigError.of("out", f"--out must name a file that ends in .csv or .zip, got '{output}'.")
-    with Reader.open(Home.find()) as reader, given():
-        require_teacher(reader, owner)
+    with Reader.open(Home.find()) as reader:
         attempts = reader.exercises.attempts(earlier_classes=earlier)
-        if output.suffix.lower() == ".zip":
-            class_bundle(reader, attempts, output, by=owner)
-        else:
-            content = class_csv(reader, attempts)
-            with complete_file(output) as file:
-                file.write(content)
+        _write(reader, attempts, output, owner)
     said = f"{counted(len(attempts), 'attempt')} written to {output}."
     answer({"path": str(output), "attempts": len(attempts)}, said)
 
 
 @command("end-class", within=exercises_command)
 def end_class_command(
-    also: Sequence[str] = option("Name of another account of the class; may be repeated."), owner: str = OWNER
+    output: Path | None = option(f"Export the class to this file first: {FORMATS}.", "--out", type=OUTPUT_FILE),
+    also: Sequence[str] = option("Name of another account of the class; may be repeated."),
+    owner: str = OWNER,
 ) -> None:
-    """End the class: close its exercises, cancel and archive its runs, disable the accounts of its people (members
-    only). Export it before.
-    """
+    """End the class: close its exercises, cancel and archive its runs, disable the accounts of its members."""
+    if output:
+        with Reader.open(Home.find()) as reader:
+            _write(reader, reader.exercises.attempts(), output, owner)
     ended = end_class(Home.find(), by=owner, also=also)
     attempts, runs = counted(len(ended.attempts), "attempt"), counted(ended.archived, "run")
     said = f"Class ended: {attempts}, {runs} archived, {counted(len(ended.disabled), 'account')} disabled."
     done = {"archived": ended.archived, "cancelled": ended.cancelled, "disabled": ended.disabled}
     answer({"attempts": len(ended.attempts), **done}, said)
+
+
+def _write(reader: Reader, attempts: Sequence[ExerciseAttempt], output: Path, owner: str) -> None:
+    require_teacher(reader, owner)
+    with given():
+        if output.suffix.lower() == ".zip":
+            class_bundle(reader, attempts, output, by=owner)
+        elif output.suffix.lower() == ".csv":
+            content = class_csv(reader, attempts)
+            with complete_file(output) as file:
+                file.write(content)
+        else:
+            raise ConfigError.of("out", f"--out must name a file that ends in .csv or .zip, got '{output}'.")

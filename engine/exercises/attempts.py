@@ -74,9 +74,7 @@ def hand_in(home: Home, attempt_id: int, answers: Sequence[str], *, by: str) -> 
     given = [checked_text(f"answer {at}", answer, ANSWER_LENGTH) for at, answer in enumerate(answers, 1)]
     if len(given) != len(questions) or not all(given):
         count = sum(map(bool, given))
-        sentence = (
-            f"Each of the {len(questions)} questions needs an answer, got {count}. Answer the others in a sentence."
-        )
+        sentence = f"answers must be one per question ({len(questions)}), got {count}. Answer the others in a sentence."
         raise ConfigError.of("answers", sentence)
     with Store.open(home, timeout_s=PAGE_TIMEOUT_S) as store:
         store.exercises.hand_in(attempt_id, given, by=by)

@@ -10,7 +10,7 @@ from engine.exercises.files import MOST_BYTES, Exercise, read
 from engine.home import Home
 
 SHIPPED = Path(__file__).parent / "shipped"
-MOST_FILES = 500
+MOST_FILES = 200
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,10 @@ def _listed(path: Path, *, is_own: bool) -> ExerciseFile:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
         return ExerciseFile(path.stem, is_own, None, (f"Line 1: The file can't be read: {error.strerror}.",))
-    return ExerciseFile(path.stem, is_own, *_read(content, path.stem))
-
-
-@lru_cache(maxsize=2 * MOST_FILES)
-def _read(content: bytes, name: str) -> tuple[Exercise | None, tuple[str, ...]]:
     try:
-        return read(content, name), ()
+        return ExerciseFile(path.stem, is_own, _kept(content, path.stem))
     except ConfigError as error:
-        return None, tuple(problem.sentence for problem in error.problems)
+        return ExerciseFile(path.stem, is_own, None, tuple(problem.sentence for problem in error.problems))
+
+
+_kept = lru_cache(maxsize=MOST_FILES)(read)

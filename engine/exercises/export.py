@@ -14,19 +14,9 @@ from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.tables import Table, as_csv
 
 COLUMNS = (
-    *(
-        "person",
-        "exercise",
-        "title",
-        "group",
-        "attempts",
-        "state",
-        "prediction",
-        "result",
-        "distance",
-        "distance_share",
-    ),
-    *("answers", "runs", "settings", "execution_time_s", "predicted_at", "handed_in_at"),
+    *("person", "exercise", "title", "group", "attempts", "state", "prediction", "result"),
+    *("distance", "distance_share", "answers", "runs", "settings"),
+    *("execution_time_s", "predicted_at", "handed_in_at"),
 )
 
 

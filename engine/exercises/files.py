@@ -224,7 +224,7 @@ def read(content: bytes, name: str) -> Exercise:
         raise _at(1, f"The file must begin with a head between two lines of {MARK}, got '{lines[0][:SHOWN]}'. {SEE}")
     head, key_lines = _head("\n".join(lines[1:end]))
     text = "\n".join(lines[end + 1 :]).strip()
-    found: list[tuple[str, str]] = []
+    exercise, found = None, list[tuple[str, str]]()
     try:
         exercise = exercise_of(name, head, text, hashlib.sha256(content).hexdigest())
         found += _broken_rules(exercise)
@@ -233,7 +233,7 @@ def read(content: bytes, name: str) -> Exercise:
         found += [(key, each) for key, each in shapes.items() if not any(one.startswith(f"{key}.") for one in shapes)]
     if not text:
         found.append((MARK, "The text for students is missing. Write it below the second line of ---."))
-    if found:
+    if found or exercise is None:
         placed = sorted((_line_of(key, key_lines, end + 1), key, sentence) for key, sentence in dict.fromkeys(found))
         raise ConfigError(Problem(key, f"Line {line}: {sentence}") for line, key, sentence in placed)
     return exercise
@@ -250,17 +250,14 @@ def _head(text: str) -> tuple[dict[str, Any], dict[str, int]]:
         for event in yaml.parse(text, yaml.SafeLoader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if isinstance(event, yaml.AliasEvent) or depth > MOST_DEPTH:
-                line, what = (
-                    event.start_mark.line + 2,
-                    f"refer to other parts by *, or have more than {MOST_DEPTH} levels",
-                )
-                raise _at(line, f"The head must not {what}. Write the values out.")
+                what = f"refer to other parts by *, or have more than {MOST_DEPTH} levels"
+                raise _at(_line(event.start_mark), f"The head must not {what}. Write the values out.")
         node, head = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
         json.dumps(head)
     except yaml.YAMLError as error:
-        mark, why = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "it can't be read"
+        line, why = _line(getattr(error, "problem_mark", None)), getattr(error, "problem", None) or "it can't be read"
         cure = "Write key: value, indent with spaces, and put quotes around a text with a colon."
-        raise _at((mark.line if mark else 0) + 2, f"The head must be YAML, got an error: {why}. {cure}") from None
+        raise _at(line, f"The head must be YAML, got an error: {why}. {cure}") from None
     except (TypeError, ValueError, RecursionError):
         raise _at(2, "The head must have only text, numbers and lists. Put quotes around a date.") from None
     if not isinstance(node, yaml.MappingNode):
@@ -268,9 +265,14 @@ def _head(text: str) -> tuple[dict[str, Any], dict[str, int]]:
     return {str(key): value for key, value in head.items()}, dict(_lines(node))
 
 
+def _line(mark: Any) -> int:
+    """Return the line in the file of a mark of the head, None for its begin."""
+    return (mark.line if mark else 0) + 2
+
+
 def _lines(node: yaml.MappingNode, before: str = "") -> Iterator[tuple[str, int]]:
     for key, value in node.value:
-        yield f"{before}{key.value}", key.start_mark.line + 2
+        yield f"{before}{key.value}", _line(key.start_mark)
         if isinstance(value, yaml.MappingNode) and not before:
             yield from _lines(value, f"{key.value}.")
 

@@ -36,9 +36,8 @@ def checked_prediction(exercise: Exercise, given: Any) -> Prediction:
     if asked.kind == "number":
         return _bounded(asked, given)
     points = given if isinstance(given, list | tuple) else []
-    if not 2 <= len(points) <= MOST_POINTS or not all(
-        isinstance(each, list | tuple) and len(each) == 2 for each in points
-    ):
+    is_pair = all(isinstance(each, list | tuple) and len(each) == 2 for each in points)
+    if not 2 <= len(points) <= MOST_POINTS or not is_pair:
         raise _wrong(f"the curve must have 2 to {MOST_POINTS} points, got {_shown(given)}")
     curve = tuple((_finite(x), _bounded(asked, y)) for x, y in points)
     if any(left >= right for (left, _), (right, _) in pairwise(curve)):
@@ -50,12 +49,7 @@ def _bounded(asked: PredictionTask, given: Any) -> float:
     value = _finite(given)
     low, high = (-math.inf if asked.low is None else asked.low), (math.inf if asked.high is None else asked.high)
     if not low <= value <= high:
-        bounds = (
-            f"from {low:g} to {high:g}"
-            if math.isfinite(low) and math.isfinite(high)
-            else (f"at least {low:g}" if math.isfinite(low) else f"at most {high:g}")
-        )
-        raise _wrong(f"{asked.label} must be {bounds}, got {value:g}")
+        raise _wrong(f"{asked.label} must be from {low:g} to {high:g}, got {value:g}")
     return value
 
 
@@ -123,8 +117,7 @@ def measured(reader: Reader, attempt: ExerciseAttempt) -> Measured:
     for name, own in cells.items():
         if held := [values[run.id] for run in own if run.id in values]:
             x = own[0].config.get(exercise.axis)
-            is_number = isinstance(x, int | float) and not isinstance(x, bool)
-            found[name] = CellValue(fmean(held), len(held), float(x) if is_number else None)
+            found[name] = CellValue(fmean(held), len(held), x if isinstance(x, int | float) else None)
     if asked.relative:
         first = next(iter(cells))
         base = found[first].mean if first in found else 0.0

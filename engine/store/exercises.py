@@ -3,6 +3,7 @@ its runs and its answers. The files of the exercises are read by `engine.exercis
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -137,6 +138,14 @@ class ExerciseReader:
         )
 
 
+def require_own(attempt: ExerciseAttempt, by: str) -> None:
+    """Raise Forbidden if an attempt is not that of a person."""
+    if by not in attempt.people:
+        raise Forbidden(
+            f"Attempt {attempt.id} is that of {', '.join(attempt.people)}; only they can launch it and hand it in."
+        )
+
+
 class ExerciseCommands:
     """Commands of exercises: a teacher's, and those of students on their attempts."""
 
@@ -248,42 +257,6 @@ class ExerciseCommands:
             raise WrongStatus(refusal)
 
 
-class LaunchChecks:
-    """What an attempt requires of its launch; checked within the change that queues its runs."""
-
-    def __init__(self, db: WriteConnection) -> None:
-        self.db = db
-        self._read = ExerciseReader(db)
-
-    def require(self, attempt_id: int, owner: str) -> None:
-        """Raise Forbidden or WrongStatus if a person may not launch an attempt now."""
-        attempt = self._read.attempt(attempt_id)
-        require_own(attempt, owner)
-        if attempt.runs:
-            raise WrongStatus(f"Attempt {attempt_id} was launched before. Begin another attempt with a new prediction.")
-        if refusal := self._read.state(attempt.exercise).refusal("a launch"):
-            raise WrongStatus(refusal)
-
-    def keep(self, run_id: int, attempt_id: int | None, sweep_id: int | None, parent_id: int | None) -> bool:
-        """Note that a new run belongs to an attempt: to this one, or to that of its sweep or of the run that it
-        repeats. Return whether it belongs to one.
-        """
-        sql = (
-            "INSERT INTO attempt_runs (run_id, attempt_id) SELECT ?1, id FROM attempts WHERE id = coalesce(?2,"
-            " (SELECT attempt_id FROM attempt_runs"
-            " WHERE run_id IN ((SELECT min(id) FROM runs WHERE sweep_id = ?3), ?4) LIMIT 1))"
-        )
-        return self.db.connection.execute(sql, [run_id, attempt_id, sweep_id, parent_id]).rowcount > 0
-
-
-def require_own(attempt: ExerciseAttempt, by: str) -> None:
-    """Raise Forbidden if an attempt is not that of a person."""
-    if by not in attempt.people:
-        raise Forbidden(
-            f"Attempt {attempt.id} is that of {', '.join(attempt.people)}; only they can launch it and hand it in."
-        )
-
-
 def _as_state(row: Row) -> ExerciseState:
     return ExerciseState(**{name: row[name] for name in row.keys() if name != "changes"})  # noqa: SIM118
 
@@ -300,3 +273,65 @@ def _as_attempt(row: Row) -> ExerciseAttempt:
         runs={run_id: status for run_id, status, _ in runs},
         sweep_id=next((sweep for _, _, sweep in runs if sweep is not None), None),
     )
+
+
+# ---- Runs of attempts: their launch, and their turns in the queue ---------------------------------------------------
+# The queue is ordered by priority and place (engine/store/queue/queue.py); a run of an attempt gets its place here.
+
+
+class LaunchChecks:
+    """What an attempt requires of its launch; checked within the change that queues its runs."""
+
+    def __init__(self, db: WriteConnection) -> None:
+        self.db = db
+        self._read = ExerciseReader(db)
+
+    def require(self, attempt_id: int, owner: str) -> None:
+        """Raise Forbidden or WrongStatus if a person may not launch an attempt now."""
+        attempt = self._read.attempt(attempt_id)
+        require_own(attempt, owner)
+        if attempt.runs:
+            raise WrongStatus(f"Attempt {attempt_id} was launched before. Begin another attempt with a new prediction.")
+        if refusal := self._read.state(attempt.exercise).refusal("a launch"):
+            raise WrongStatus(refusal)
+
+    def keep(self, run_id: int, attempt_id: int | None, sweep_id: int | None, parent_id: int | None) -> None:
+        """Note that a new run belongs to an attempt, to this one or to that of its sweep or of the run that it repeats,
+        and give it its turn; nothing for any other run.
+        """
+        sql = (
+            "INSERT INTO attempt_runs (run_id, attempt_id) SELECT ?1, id FROM attempts WHERE id = coalesce(?2,"
+            " (SELECT attempt_id FROM attempt_runs"
+            " WHERE run_id IN ((SELECT min(id) FROM runs WHERE sweep_id = ?3), ?4) LIMIT 1))"
+        )
+        if self.db.connection.execute(sql, [run_id, attempt_id, sweep_id, parent_id]).rowcount:
+            _take_turn(self.db, run_id)
+
+
+def _take_turn(db: WriteConnection, run_id: int) -> None:
+    """Give a new run of an exercise its turn, within the change that queues it: a person's second run waits for the
+    first one of everybody.
+
+    It moves behind the last run of its round, counted from the runs that its owner has queued or live, and the runs of
+    exercises behind it move back by one of their places; all other runs keep theirs. What a person moved stays where it
+    is, relative to the others.
+    """
+    of = "FROM runs JOIN attempt_runs ON run_id = runs.id WHERE"
+    queued = db.rows(
+        f"SELECT id, owner, place {of} status = 'queued' AND priority = (SELECT priority FROM runs WHERE id = ?)"
+        " ORDER BY place",
+        [run_id],
+    )
+    rounds = Counter(db.column(f"SELECT owner {of} status IN (SELECT value FROM json_each(?))", [json.dumps(ALIVE)]))
+    before, round_of = list[int](), dict[int, int]()
+    for row in queued:
+        rounds[row["owner"]] += 1
+        round_of[row["id"]] = rounds[row["owner"]]
+        if row["id"] != run_id:
+            before.append(row["id"])
+    at = max((place for place, each in enumerate(before, 1) if round_of[each] <= round_of[run_id]), default=0)
+    places = {row["id"]: row["place"] for row in queued}
+    turns = [*before[:at], run_id, *before[at:]]
+    for each, place in zip(turns, sorted(places.values()), strict=True):
+        if places[each] != place:
+            db.connection.execute("UPDATE runs SET place = ? WHERE id = ?", [place, each])

@@ -35,7 +35,8 @@ SUM = ".sha256"
 PART = ".part"
 LIMITS = ".limits.json"
 NOT_IN_A_BACKUP = (
-    "logs and checkpoints (runs/), own methods (experiments/, methods/), catalogue.json, clusters.toml and notices.toml"
+    "logs and checkpoints (runs/), own methods (experiments/, methods/), exercises/, catalogue.json, clusters.toml and "
+    "notices.toml"
 )
 CHUNK = 1 << 20
 

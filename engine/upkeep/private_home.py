@@ -28,6 +28,7 @@ _OURS = frozenset(
         "data",
         "experiments",
         "files",
+        "exercises",
         "import",
         "limits",
         "mail",

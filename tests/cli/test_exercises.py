@@ -26,7 +26,10 @@ def test_a_teacher_opens_exports_and_ends(home: Home, store: Store, parallab: Pa
     no_run = parallab("exercises", "export", "--out", str(home.path / "class.zip"))
     assert (no_run.returncode, "at least one run" in no_run.stderr) == (2, True)
     assert "ends in .csv or .zip" in parallab("exercises", "export", "--out", "class.txt").stderr
-    ended = parallab("exercises", "end-class")
+    csv.unlink()
+    assert parallab("exercises", "end-class", "--out", "class.txt").returncode == 2
+    ended = parallab("exercises", "end-class", "--out", str(csv))
+    assert "mo,trainers" in csv.read_text()
     assert ended.stdout == "Class ended: 1 attempt, 0 runs archived, 0 accounts disabled.\n"
     assert json.loads(parallab("exercises", "end-class", "--json").stdout)["attempts"] == 0
 

@@ -1,7 +1,7 @@
 """The queue: its order, holds, requested resources, and the commands that change them.
 
-High priority comes before normal before low; within a priority the order is by `place`: a new run's is the highest, and
-a move assigns another one.
+High priority comes before normal before low; within a priority the order is by `place`: a new run's is the highest,
+unless it takes turns with others (`engine.store.exercises`), and a move assigns another one.
 """
 
 import json

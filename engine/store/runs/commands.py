@@ -17,7 +17,6 @@ from engine.store.connection import Row, WriteConnection
 from engine.store.exercises import LaunchChecks
 from engine.store.launches import Launch, LaunchKey
 from engine.store.notices.outbox import NoticeWriter
-from engine.store.queue.turns import take_turn
 from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Status, StopKind
 from engine.store.runs.reader import RunReader
 from engine.store.runs.rows import APPENDED, OPTIONS, SLOTS
@@ -247,8 +246,7 @@ class RunChanges:
         )
         self.note_event(run_id, "queued", launch.owner, told)
         self._keep_agent(run_id, launch)
-        if self._exercises.keep(run_id, launch.attempt_id, launch.sweep_id, launch.parent_id):
-            take_turn(self.db, run_id)
+        self._exercises.keep(run_id, launch.attempt_id, launch.sweep_id, launch.parent_id)
         return run_id
 
     def _keep_agent(self, run_id: int, launch: Launch) -> None:

@@ -64,7 +64,7 @@ def test_a_student_predicts_before_the_launch_and_hands_in_after_the_runs(
     assert "Measured:" in said(test) and "below" in said(test)
     assert "Why no lock" in html(test)
     test.button(key="exercise.accuracy.hand_in").click().run()
-    assert "Each of the 1 questions needs an answer" in said(test)
+    assert "answers must be one per question (1), got 0" in said(test)
     test.text_area(key=f"exercise.accuracy.answer.{attempt.id}.0").input("Noise.").run()
     test.button(key="exercise.accuracy.hand_in").click().run()
     assert state(home, "accuracy") == ["handed in"] and "Handed in by Ada." in said(test)
