@@ -15,6 +15,7 @@ import torch
 
 from engine.recorder import MemoryRecorder, Point
 from engine.runtime.nodes.node import Node
+from engine.runtime.rank import fork_server
 from engine.runtime.rank.rank import Rank, RunContext
 from engine.runtime.worker.ranks import Ranks
 from engine.seeding import DROPOUT
@@ -135,7 +136,9 @@ def process_ranks(
     nodes: Sequence[Node] = (),
     **known: Any,
 ) -> Ranks:
-    """Return ranks that are processes, as a worker starts them."""
+    """Return ranks that are processes, as a worker starts them: forked where torch is loaded already."""
+    if start_method == "forkserver":
+        fork_server.start()
     context = RunContext(roles, devices, threads, seed, folder, start_method, **known)
     return Ranks(context, sink, stop_requested=stop_requested, nodes=nodes)
 

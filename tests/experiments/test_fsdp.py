@@ -18,7 +18,6 @@ from engine.data.tensors import Batches
 from engine.errors import DeviceError, RankFailed
 from engine.experiments.fsdp import method
 from engine.experiments.fsdp.config import FsdpConfig
-from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.training.step_log import StepLog
@@ -94,7 +93,6 @@ def test_one_trainer_of_each_stage_equals_plain_training(stage: str, tmp_path: P
 @pytest.mark.processes
 @pytest.mark.long  # ranks that load FSDP and step three times over gloo: 8 s of processor time
 def test_two_trainers_of_each_stage_equal_one_process_and_the_formulas(tmp_path: Path) -> None:
-    fork_server.start()
     configs = [checked(stage=stage, trainers=2, prefetch=0) for stage in STAGES]
     data, cases = load(configs[0].dataset), []
     for config in configs:
@@ -133,7 +131,6 @@ def first_of_step_2(sink: MemorySink, rank: int, kind: str, run: int) -> float:
 @pytest.mark.long
 @pytest.mark.parametrize("stage", ["ddp", "full"])
 def test_a_trainer_that_stops_is_named_with_the_operation(stage: str, tmp_path: Path) -> None:
-    fork_server.start()
     config = checked(stage=stage, trainers=2, timeout_s=8, epochs=50)
     collective = Collective.create("torch", 3, config.roles, config.timeout_s)
     shared = (config, load(config.dataset), collective, StepLog.shared_counters(2))

@@ -9,7 +9,6 @@ import pytest
 
 from engine.errors import RankFailed
 from engine.hang.watch import HangLimits
-from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.worker.ranks import Ranks
 from engine.trace.layout import NOBODY
@@ -57,11 +56,6 @@ HANGS = (
     Hang("keep_a_lock", "lock kept", says="trainer1 and trainer3 wait for it"),
     Hang("fill_a_queue", "full queue", guilty=0),
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def preloaded() -> None:
-    fork_server.start()
 
 
 def run(hang: Hang, guilty: int, folder: Path, sink: MemorySink) -> Ranks:

@@ -10,7 +10,7 @@ import torch
 
 from engine.doctor.machine import cores_and_memory
 from engine.errors import PeerLost, RankFailed, RunFailed
-from engine.runtime.rank import fork_server, process
+from engine.runtime.rank import process
 from engine.runtime.rank.process import RankPlan
 from engine.runtime.rank.rank import RunContext
 from engine.system.network_isolation import ListenRule
@@ -98,7 +98,6 @@ def test_the_error_behind_an_error_counts() -> None:
 @pytest.mark.processes
 @pytest.mark.parametrize("how", ["raise", "abort"])
 def test_a_rank_that_meets_its_limit_names_memory_and_the_limit(tmp_path: Path, how: str) -> None:
-    fork_server.start()
     with pytest.raises(RankFailed, match=rf"^trainer1 .*{LIMITED if how == 'raise' else 'Out of memory'}"):
         process_ranks(("trainer1",), ("cpu",), 1, 5, tmp_path, MemorySink()).run(functions.take_too_much_memory, how)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.runtime.rank import fork_server
 from engine.runtime.rank.rank import Semaphore
 from tests import semaphore_functions as functions
 from tests.doubles import MemorySink, process_ranks
@@ -40,7 +39,6 @@ def test_a_ring_wakes_one_of_many_threads() -> None:
 
 @pytest.mark.processes
 def test_processes_hear_every_ring_once(tmp_path: Path) -> None:
-    fork_server.start()
     heard = torch.zeros(4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
     ranks = process_ranks(tuple("abcd"), ("cpu",) * 4, 1, 0, tmp_path, MemorySink())
     bell = Semaphore()

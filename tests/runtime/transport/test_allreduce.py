@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from engine.errors import RankFailed
-from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective, Transport, backend_of
 from engine.runtime.worker.ranks import Ranks
 from tests import allreduce_functions as functions
@@ -22,7 +21,6 @@ SIZE, TURNS = 1000, 20
 
 @pytest.fixture
 def team(tmp_path: Path) -> Ranks:
-    fork_server.start()
     return process_ranks(ROLES, ("cpu",) * 3, 1, 5, tmp_path, MemorySink())
 
 

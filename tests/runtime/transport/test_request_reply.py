@@ -10,7 +10,6 @@ import torch
 
 from engine.errors import RankFailed
 from engine.recorder import MemoryRecorder
-from engine.runtime.rank import fork_server
 from engine.runtime.transport import rpc
 from engine.runtime.transport.request_reply import Exchange, Service
 from tests import request_reply_functions as functions
@@ -40,7 +39,6 @@ def exchange_of(
 
 def run(folder: Path, clients: int, function: Callable[..., None], *given: Any) -> list[float]:
     """Run a server and so many clients; return the sums that the server recorded."""
-    fork_server.start()
     sink, roles = MemorySink(), ("ps", *(f"trainer{number}" for number in range(1, clients + 1)))
     process_ranks(roles, ("cpu",) * len(roles), 1, 5, folder, sink).run(function, *given)
     return sink.values("sum", 0)
@@ -71,7 +69,6 @@ def test_more_clients_may_wait_than_rpc_has_threads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("size", "threads"), [(rpc.SMALL, 1), (rpc.SMALL + 1, 2)])
 def test_handler_threads_of_rpc_keep_their_python_state(tmp_path: Path, size: int, threads: int) -> None:
-    fork_server.start()
     sink = MemorySink()
     exchange = Exchange.create("rpc", size, server=0, server_role="ps", clients=(1,), patience_s=30)
     process_ranks(("ps", "trainer1"), ("cpu",) * 2, 1, 5, tmp_path, sink).run(
