@@ -1,5 +1,7 @@
 """Who comes in by a token: what each scope opens, what it does not, and what is said."""
 
+from hashlib import sha256
+
 import httpx
 
 from app.api.document import api
@@ -16,15 +18,22 @@ def ask(script: Script, method: str, path: str, run_id: int) -> httpx.Response:
     path = path.format(run_id=run_id, sweep_id=999, duel_id=999, name="hogwild")
     if method == "get":
         return script.get(path, **({"runs": f"{run_id},{run_id + 1}"} if path == "/differences" else {}))
+    if method == "put":
+        return script.put(path, b"kept")
+    if method == "delete":
+        return script.delete(path)
     launch = {"experiment": "hogwild"}
     bodies = {"/runs": launch, "/plan": launch, "/sweeps": {**launch, "over": {"trainers": [1, 2]}}}
-    return script.post(path, bodies.get(path, {"text": "x"} if path.endswith("note") else {}))
+    ends = {"note": {"text": "x"}, "uses": {"sha256": sha256(b"used").hexdigest()}}
+    return script.post(path, bodies.get(path, ends.get(path.rpartition("/")[2], {})))
 
 
 def test_every_operation_asks_for_a_token_and_takes_one_of_its_scope(lab: Lab) -> None:
     run_id = lab.runs["finished"]
     reads, launches = lab.script("ada", "read"), lab.script("ada", "launch")
-    assert {method for method, _ in OPERATIONS} == {"get", "post"}
+    assert {method for method, _ in OPERATIONS} == {"get", "post", "put", "delete"}
+    for other, content in ((run_id, b"kept"), (lab.runs["failed"], b"used")):
+        assert launches.put(f"/runs/{other}/files/hogwild", content).status_code == 201
     for method, path in OPERATIONS:
         nobody, dead = ask(Script(), method, path, run_id), ask(Script("plab_nonsense"), method, path, run_id)
         assert (nobody.status_code, nobody.headers["www-authenticate"]) == (401, 'Bearer realm="Parallab"')
@@ -37,7 +46,7 @@ def test_every_operation_asks_for_a_token_and_takes_one_of_its_scope(lab: Lab) -
                 answer.status_code,
                 'error="insufficient_scope", scope="launch"' in answer.headers["www-authenticate"],
             ) == (403, True)
-            assert ask(launches, method, path, run_id).status_code in (200, 201, 409)
+            assert ask(launches, method, path, run_id).status_code in (200, 201, 204, 409)
     assert "plab_nonsense" not in dead.text
 
 

@@ -270,14 +270,14 @@ def test_the_busiest_programs_outside_of_runs_are_named(
     ]
     at = iter((100.0, 100.0, 102.0, 102.0, 103.0))
     made = OtherPrograms()
-    monkeypatch.setattr("app.machine.panels.cpu_use.programs", lambda but: looks.pop(0))
-    monkeypatch.setattr("app.machine.panels.time.monotonic", lambda: next(at))
-    assert not made.busiest([], None), "the first look only counts"
-    assert made.busiest([], None) == [("make <b>", 1.5), ("chromium", 0.5)]
-    assert made.busiest([], None) == [("make <b>", 1.5), ("chromium", 0.5)], (
-        "within 2 s all viewers get the same answer"
-    )
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr("app.machine.panels.cpu_use.programs", lambda but: looks.pop(0))
+        patch.setattr("app.machine.panels.time.monotonic", lambda: next(at))
+        assert not made.busiest([], None), "the first look only counts"
+        assert made.busiest([], None) == [("make <b>", 1.5), ("chromium", 0.5)]
+        assert made.busiest([], None) == [("make <b>", 1.5), ("chromium", 0.5)], (
+            "within 2 s all viewers get the same answer"
+        )
     monkeypatch.setattr("app.machine.panels.others", Busy())
     test = opened("machine")
     assert "Busiest programs outside of runs, in cores: make <b> 1.5, chromium 1.0." in said(test)
