@@ -4,6 +4,7 @@ import csv
 import io
 import sqlite3
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -188,3 +189,11 @@ def test_the_export_has_a_row_per_person_and_exercise_that_no_spreadsheet_evalua
     assert "runs.jsonl" in zipfile.ZipFile(file).namelist()
     with pytest.raises(ConfigError, match="at least one run"):
         class_bundle(store.read, [], io.BytesIO(), by="tea")
+
+
+def test_two_presses_at_the_same_moment_launch_once(home: Home, store: Store) -> None:
+    attempt_id = predict(home, ONE, 50, by="ada")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: launch_attempt(home, attempt_id, {}, by="ada").runs, range(4)))
+    assert [list(runs) for runs in found] == [[1]] * 4
+    assert store.read.queue.count() == 1
