@@ -22,6 +22,7 @@ from engine.exercises.export import class_bundle, class_csv, latest, outcomes, p
 from engine.exercises.files import Exercise
 from engine.exercises.outcome import Distance, Measured
 from engine.home import Home
+from engine.notices.public_url import public_url
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt, ExerciseState
 
@@ -31,7 +32,7 @@ _OUTCOMES: VersionedCache[Mapping[int, tuple[Measured, Distance | None]]] = Vers
 
 def hand_out(exercise: Exercise, state: ExerciseState) -> None:
     """Show the address as text and as a QR code, and what opens and closes the exercise."""
-    url = page_address(address(exercise.name))
+    url = f"{public_url()}{address(exercise.name)}" if public_url() else page_address(address(exercise.name))
     code, settings = st.columns([1, 2], gap="large")
     with code:
         drawn = segno.make(url, error="m", micro=False).svg_data_uri(omitsize=True, border=2, light="#fff")
@@ -107,7 +108,7 @@ def _row(
     found: Mapping[int, tuple[Measured, Distance | None]],
 ) -> list[str]:
     if attempt is None:
-        return [person, state_cell(None), "–", *[""] * 5]
+        return [person, state_cell(None), *["–"] * 6]
     result, apart = found[attempt.id]
     group = [name for name in attempt.people if name != person]
     return [
