@@ -106,7 +106,6 @@ def everything() -> None:
     components.pulse(token, of_exercises=True, every_ms=EVERY_MS)
 
 
-teacher.say_done()
 if wanted:
     try:
         exercise = found.exercise(wanted)

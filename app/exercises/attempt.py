@@ -143,20 +143,19 @@ def _others(key: str) -> list[str]:
 
 
 def _predict(exercise: Exercise, value: Any, people: Sequence[str]) -> None:
-    current_user.require_name(partial(_predict, exercise, value, people), "Save and predict")
-
-    def order() -> None:
-        predict(Home.find(), exercise, value, people=people, by=current_user.whoever())
+    def order(by: str) -> None:
+        predict(Home.find(), exercise, value, people=people, by=by)
         for name in [each for each in st.session_state if str(each).startswith(f"exercise.{exercise.name}.")]:
             del st.session_state[name]  # the next attempt begins with an empty form
 
-    _ordered(order)
+    carry_out(order, "Save and predict")
 
 
-def _ordered(order: Callable[[], object]) -> None:
-    """Carry out a student's order and show the page as it is then, or the error."""
+def carry_out(order: Callable[[str], object], button: str = "Save and continue") -> None:
+    """Carry out an order under a person's name, which is asked for first; show the page as it is then, or the error."""
+    current_user.require_name(partial(carry_out, order, button), button)
     try:
-        order()
+        order(current_user.whoever())
     except EngineError as error:
         st.error(as_text(message_of(error)))
     else:
@@ -193,8 +192,7 @@ def _run(
     if refusal:
         st.caption(as_text(refusal))
     if st.button("Launch", type="primary", key=f"exercise.{exercise.name}.launch", **off) and attempt:
-        by = current_user.whoever()
-        _ordered(lambda: launch_attempt(Home.find(), attempt.id, changes, by=by))
+        carry_out(lambda by: launch_attempt(Home.find(), attempt.id, changes, by=by))
 
 
 def _place(attempt: ExerciseAttempt, reader: Reader) -> str:
@@ -226,12 +224,8 @@ def _compare(exercise: Exercise, attempt: ExerciseAttempt | None, reader: Reader
     st.markdown(f"Your prediction: **{as_text(apart.words)}**")
     if exercise.time_counts:
         fewest = min(cell.runs for cell in found.cells.values())
-        of = (
-            f"the mean of at least {counted(fewest, 'run')}"
-            if fewest > 1
-            else "of a single run: repeats would tell more"
-        )
-        st.caption(f"Taken alone on the machine; each value is {of}.")
+        of = f"is the mean of at least {fewest} runs" if fewest > 1 else "has a single run: repeats would tell more"
+        st.caption(f"Taken alone on the machine; each value {of}.")
     why(attempt, reader)
 
 
@@ -262,5 +256,4 @@ def _answer(exercise: Exercise, attempt: ExerciseAttempt | None, state: Exercise
     if refusal:
         st.caption(as_text(refusal))
     if st.button("Hand in", type="primary", key=f"exercise.{exercise.name}.hand_in", **off) and attempt:
-        by = current_user.whoever()
-        _ordered(lambda: hand_in(Home.find(), attempt.id, answers, by=by))
+        carry_out(lambda by: hand_in(Home.find(), attempt.id, answers, by=by))

@@ -47,18 +47,24 @@ def listed(files: Sequence[ExerciseFile], reader: Reader, person: str) -> None:
 def _card(file: ExerciseFile, state: ExerciseState, attempt: ExerciseAttempt | None) -> str:
     if file.exercise is None:
         return ""
-    facts = [experiment_title(file.exercise.experiment), KINDS[file.exercise.predict.kind], *set_by_teacher(state)]
+    facts = [
+        experiment_title(file.exercise.experiment),
+        KINDS[file.exercise.predict.kind],
+        *filter(None, [state_in_words(state).rstrip(".") if state.is_open else "closed"]),
+    ]
     return entry(
         strong(link(file.exercise.title, at(address(file.name)))), [*facts, *([state_cell(attempt)] if attempt else [])]
     )
 
 
-def set_by_teacher(state: ExerciseState) -> list[str]:
-    """Return whether an exercise is open for a class or closed, and until when, as HTML; nothing if nobody set it."""
+def state_in_words(state: ExerciseState) -> str:
+    """Return who opened an exercise and until when, or why it is closed; empty if no teacher set anything."""
     if not state.is_open:
-        return ["closed"]
-    open_for = ["open for the class"] if state.opened_by else []
-    return [*open_for, *([f"until {absolute(state.deadline)}"] if state.deadline else [])]
+        return state.refusal("work").partition(", so ")[0] + "."
+    if not state.opened_by:
+        return ""
+    until = f"until {absolute(state.deadline)}" if state.deadline else "without a deadline"
+    return f"Opened by {state.opened_by}, {until}."
 
 
 def broken(catalogue: ExerciseCatalogue) -> None:

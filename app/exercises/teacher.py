@@ -1,8 +1,7 @@
 """A teacher's view: hand out, open and close an exercise, watch the class, export, and end the class."""
 
 import io
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from zoneinfo import ZoneInfo
 
@@ -11,38 +10,36 @@ import streamlit as st
 
 from app.core.assets import macro
 from app.core.caches import VersionedCache
-from app.core.formatting import absolute
 from app.exercises import prediction_chart
-from app.exercises.catalogue import address, state_cell
+from app.exercises.attempt import carry_out
+from app.exercises.catalogue import address, state_cell, state_in_words
 from app.ui import components, current_user, dialogs
 from app.ui.html import as_text, joined, nowrap, quiet, run_link, sweep_link, table, wide
-from app.ui.store_access import message_of
 from app.ui.widgets import page_address, say_reach
-from engine.errors import EngineError, counted
+from engine.errors import counted
 from engine.exercises.attempts import close_exercise, end_class, open_exercise
 from engine.exercises.export import class_bundle, class_csv, latest, outcomes, predicted
 from engine.exercises.files import Exercise
 from engine.exercises.outcome import Distance, Measured
 from engine.home import Home
+from engine.notices.public_url import public_url
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt, ExerciseState
 
 _QR = macro("ui/pieces.html", "qr")
 _OUTCOMES: VersionedCache[Mapping[int, tuple[Measured, Distance | None]]] = VersionedCache()
-DONE = "exercises.done"
-"""What the last order did, for the page to say."""
 
 
 def hand_out(exercise: Exercise, state: ExerciseState) -> None:
     """Show the address as text and as a QR code, and what opens and closes the exercise."""
-    url = page_address(address(exercise.name))
+    url = f"{public_url()}{address(exercise.name)}" if public_url() else page_address(address(exercise.name))
     code, settings = st.columns([1, 2], gap="large")
     with code:
         drawn = segno.make(url, error="m", micro=False).svg_data_uri(omitsize=True, border=2, light="#fff")
         st.html(_QR(drawn, url))
         say_reach(url)
     with settings, st.container(border=True):
-        st.caption(as_text(_state_in_words(state)))
+        st.caption(as_text(state_in_words(state) or "Everyone can work on it; a class finds an opened one first."))
         zone = st.context.timezone or "UTC"
         until = st.datetime_input(
             f"Deadline (optional, {zone.replace('_', ' ')})", value=None, key=f"exercise.{exercise.name}.deadline"
@@ -51,37 +48,10 @@ def hand_out(exercise: Exercise, state: ExerciseState) -> None:
         with st.container(horizontal=True):
             label = "Set deadline" if state.opened_by and state.is_open else "Open for the class"
             if st.button(label, type="primary", key="exercise.open", **current_user.control("open exercise")):
-                _give(f"{exercise.title} is open.", partial(open_exercise, name=exercise.name, deadline=deadline))
+                carry_out(lambda by: open_exercise(Home.find(), exercise.name, by=by, deadline=deadline))
             closes = current_user.control("close exercise", disabled=not state.is_open)
             if st.button("Close", key="exercise.close", **closes):
-                _give(f"{exercise.title} is closed.", partial(close_exercise, name=exercise.name))
-
-
-def _state_in_words(state: ExerciseState) -> str:
-    if not state.is_open:
-        return state.refusal("work").partition(" Ask ")[0]
-    if not state.opened_by:
-        return "Everyone can work on it; opening it puts it first in the list, and can set a deadline."
-    until = f"until {absolute(state.deadline)}" if state.deadline else "without a deadline"
-    return f"Opened by {state.opened_by}, {until}."
-
-
-def _give(done: str, order: Callable[..., object]) -> None:
-    """Carry out an order under the teacher's name, which is asked for first."""
-    current_user.require_name(partial(_give, done, order))
-    try:
-        order(Home.find(), by=current_user.whoever())
-    except EngineError as error:
-        st.error(as_text(message_of(error)))
-        return
-    st.session_state[DONE] = done
-    st.rerun()
-
-
-def say_done() -> None:
-    """Say what the last order did."""
-    if done := st.session_state.pop(DONE, None):
-        st.toast(as_text(done))
+                carry_out(lambda by: close_exercise(Home.find(), exercise.name, by=by))
 
 
 def watch(exercise: Exercise, reader: Reader) -> None:
@@ -138,7 +108,7 @@ def _row(
     found: Mapping[int, tuple[Measured, Distance | None]],
 ) -> list[str]:
     if attempt is None:
-        return [person, state_cell(None), "–", *[""] * 5]
+        return [person, state_cell(None), *["–"] * 6]
     result, apart = found[attempt.id]
     group = [name for name in attempt.people if name != person]
     return [
@@ -230,6 +200,6 @@ def ask_end() -> None:
     with st.container(horizontal=True):
         export(attempts, "end")
         if st.button("End the class", type="primary", key="exercises.end.now"):
-            _give("The class has ended.", partial(end_class, also=also))
+            carry_out(lambda by: end_class(Home.find(), by=by, also=also))
         if st.button("Cancel", key="exercises.end.not"):
             st.rerun()

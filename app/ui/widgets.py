@@ -12,7 +12,7 @@ from app.core.caches import is_silent
 from app.core.formatting import absolute, ago
 from app.links.launch import clone_query
 from app.ui import components, current_user, dialogs
-from app.ui.html import as_text, facts
+from app.ui.html import as_text, facts, joined, link, quiet
 from app.ui.run_state import outcome
 from app.ui.store_access import command, reading
 from engine.access.providers import is_of_this_machine
@@ -189,10 +189,9 @@ def permalink(path: str, *, newest: tuple[str, str] | None = None) -> None:
 def say_reach(address: str) -> None:
     """Show that an address of loopback opens on this machine only, and where the way to others is described."""
     if is_of_this_machine(address):
-        guide = at("/docs?page=deployment")
-        st.caption(
-            f"This address opens the console on this machine only. To let others open it: [Deployment]({guide})."
-        )
+        guide = link("Deployment", at("/docs?page=deployment"))
+        here = "This address opens the console on this machine only. To let others open it: "
+        st.html(quiet(joined([here, guide, "."], "")))
 
 
 def clone(run: Run | RunRow) -> None:

@@ -62,6 +62,17 @@ def museum(page: Page, address: str, lab: Lab) -> None:
     expect(page.get_by_text("caught", exact=True).first).to_be_visible(timeout=RUN_MS)
 
 
+def exercise(page: Page, address: str, lab: Lab) -> None:
+    page.goto(f"{address}/exercises?exercise=pipeline_bubble")
+    box = page.get_by_role("group", name=re.compile("Empty chart")).bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + 0.3 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 0.7 * box["height"], steps=5)
+    page.mouse.up()
+    expect(page.get_by_text("4 of 4 values to set.")).to_have_count(0)
+
+
 WALK: dict[str, str | Callable[[Page, str, Lab], None]] = {
     "launch": launch,
     "watch": watch,
@@ -74,6 +85,7 @@ WALK: dict[str, str | Callable[[Page, str, Lab], None]] = {
     "pipeline": "/run?run={lab.pipeline}&section=Pipeline",
     "figures": "/figures?figure=sync_sgd",
     "museum": museum,
+    "exercise": exercise,
     "machine": "/machine",
     "home": "/",
 }
