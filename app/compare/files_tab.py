@@ -10,7 +10,7 @@ from app.compare.session_state import several_of
 from app.compare.tab_widgets import show_note, show_omitted
 from app.links.compare import CompareView
 from app.report import page_capture
-from app.ui.html import block, run_link
+from app.ui.html import as_text, block, run_link
 from app.ui.kept_files import cards, is_shown, seen
 from engine.errors import counted
 from engine.store import Reader
@@ -39,7 +39,7 @@ def files(reader: Reader, found: Compared, view: CompareView) -> CompareView:
 def _side_by_side(reader: Reader, found: Compared, name: str, kept: Sequence[KeptFile]) -> None:
     own = {each.run_id: each for each in kept}
     shown = [run for run in found.runs if run.id in own]
-    st.subheader(name, anchor=False)
+    st.header(as_text(name), anchor=False)
     headed = [(own[run.id], run_link(found.names[run.id], run.id)) for run in shown[:MOST_SHOWN]]
     st.html(block("pl-files", cards(reader.db.home, headed)))
     if len(shown) > MOST_SHOWN:

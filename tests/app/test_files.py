@@ -73,6 +73,9 @@ def test_compare_shows_files_of_one_name_side_by_side(home: Home, keep: Keep) ->
     assert f"No loss.png: run {third}." in words and f"No t.csv: runs {second}, {third}." in words
     chosen = opened("compare", {**query, "files": "t.csv"})
     assert "loss.png" not in html(chosen) and chosen.query_params["files"] == "t.csv"
+    odd = keep({"*b* :red[c].png": PNG})
+    heads = [each.value for each in opened("compare", {**query, "runs": str(odd)}).header]
+    assert heads == ["\\*b\\* \\:red\\[c\\]\\.png"], "a name is text, not Markdown"
     assert "None of these runs keeps a picture" in all_words(opened("compare", {**query, "runs": str(third)}))
 
 
