@@ -3,6 +3,7 @@ teacher projects all predictions with the results, exports them and ends the cla
 """
 
 import csv
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -12,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from engine.home import Home
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt
-from tests.browser.conftest import FLAGS, KEPT, Console, _playwright, chromium
+from tests.browser.conftest import FLAGS, KEPT, Console, Lab, _playwright, chromium
 from tests.labs import classes
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -112,6 +113,34 @@ def test_a_class_predicts_runs_and_hands_in_while_its_teacher_watches(still: Hom
         )
     finally:
         console.stop()
+
+
+def test_a_curve_is_drawn_by_pointer_keys_or_typed_values(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/exercises?exercise=pipeline_bubble")
+    points = page.get_by_role("slider", name=re.compile("Bubble share"))
+    expect(points).to_have_count(4)
+    expect(points.nth(1)).to_have_attribute("aria-valuetext", "not set")
+    points.nth(1).focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("PageUp")
+    page.keyboard.press("ArrowUp")
+    expect(points.nth(1)).to_have_attribute("aria-valuetext", "11 %")
+    expect(page.get_by_text("3 of 4 values to set.")).to_be_visible()
+    page.get_by_text("Type the values instead").click()
+    expect(page.get_by_role("spinbutton", name="splits 2")).to_have_value("11")
+    page.get_by_role("spinbutton", name="splits 8").fill("40")
+    page.keyboard.press("Enter")
+    expect(points.nth(3)).to_have_attribute("aria-valuetext", "40 %")
+    last = points.nth(3).bounding_box()
+    assert last
+    page.mouse.move(last["x"] + last["width"] / 2, last["y"] + last["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(last["x"] + last["width"] / 2, last["y"] + last["height"] / 2 - 40, steps=4)
+    page.mouse.up()
+    expect(page.get_by_role("spinbutton", name="splits 8")).not_to_have_value("40")
+    expect(points.nth(1)).to_have_attribute("aria-valuetext", "11 %")
+    page.get_by_role("link", name="bubble").first.click()
+    expect(page.get_by_role("dialog", name="Definition")).to_contain_text("stages are idle")
 
 
 @pytest.mark.long  # six real runs, 60 s; they are played above
