@@ -76,7 +76,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     if (!event.target.closest("svg") || event.button) return;
     const handle = event.target.closest("[role=slider]");
     root.setPointerCapture(event.pointerId);
-    state.stroke = at(event);
+    Object.assign(state, { stroke: at(event), before: [...state.values] });
     if (event.pointerType === "touch" && !handle) return; // it may become a scroll of the page
     event.preventDefault();
     state.values[handle ? Number(handle.dataset.index) : nearest(state.stroke.x)] = bounded(state.stroke.value);
@@ -90,7 +90,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
     state.stroke = null;
     send();
   };
-  root.onpointercancel = () => (state.stroke = null);
+  root.onpointercancel = () => {
+    if (!state.stroke) return;
+    Object.assign(state, { stroke: null, values: state.before }); // it was a scroll
+    draw();
+  };
   root.onkeydown = (event) => {
     const index = event.target.dataset?.index;
     const by = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
