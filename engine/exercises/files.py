@@ -39,10 +39,10 @@ class PredictionTask(_Part):
 
     kind: Literal["number", "order", "curve"]
     """number: one value of a single run, or with `relative` of the sweep's last cell. order: the cells of the sweep.
-    curve: the value over the sweep's field, or a metric over the steps of a single run."""
+    curve: the value over the sweep's field."""
     of: Text
-    """Name of the value as in Compare, such as `test/accuracy.best`; a metric without statistic for a curve over steps
-    and with `reaches`; or `progress`, the share of its work that a run has done (%)."""
+    """Name of the value as in Compare, such as `test/accuracy.best`; a metric without statistic with `reaches`; or
+    `progress`, the share of its work that a run has done (%)."""
     rank: Annotated[int, Field(ge=0)] | None = None
     """The rank whose value it is; None for the run's, or the mean over its ranks."""
     relative: bool = False
@@ -169,8 +169,8 @@ class Exercise(_Part):
 
     @property
     def axis(self) -> str:
-        """The field that a predicted curve is drawn over; `step` for a metric over the steps of a single run."""
-        return next(iter(self.sweep), "step")
+        """The first field of the sweep, over which a curve is drawn; empty without a sweep."""
+        return next(iter(self.sweep), "")
 
     def settings_with(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings of its runs with what a student changed; raises ConfigError for what is not allowed."""
@@ -340,7 +340,7 @@ def _broken_prediction(exercise: Exercise) -> Iterator[tuple[str, str]]:
     if asked.of != PROGRESS and known.label == name and name not in METRICS:
         yield "predict.of", str(UnknownName("metric", name, METRICS))
         return
-    needs_whole = asked.reaches is not None or asked.of == PROGRESS or (asked.kind == "curve" and not sweep)
+    needs_whole = asked.reaches is not None or asked.of == PROGRESS
     if needs_whole != asked.is_whole_metric or (not needs_whole and not asked.of.endswith(ways(name))):
         choices = name if needs_whole else ", ".join(metric_written(name, way) for way in ways(name))
         yield "predict.of", f"predict.of must be one of {choices} here, got {asked.of}."
@@ -351,8 +351,11 @@ def _broken_prediction(exercise: Exercise) -> Iterator[tuple[str, str]]:
             "predict.kind",
             "A number is that of a single run, or relative: yes of a sweep. Add or leave out relative.",
         )
-    if asked.kind == "curve" and len(sweep) > 1:
-        yield "predict.kind", f"A curve is drawn over one field, got {', '.join(sweep)}. Predict an order."
+    if asked.kind == "curve" and len(sweep) != 1:
+        got = ", ".join(sweep) or "no sweep"
+        yield "predict.kind", f"A curve is drawn over one field of a sweep, got {got}. Predict an order or a number."
+    if asked.kind == "curve" and not (asked.low is not None and asked.high is not None and asked.low < asked.high):
+        yield "predict.low", "A curve is drawn on a chart from low to high. Add both, low below high."
     if asked.is_timed and not exercise.time_counts:
         yield (
             "predict.of",

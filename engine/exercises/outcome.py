@@ -109,9 +109,6 @@ def measured(reader: Reader, attempt: ExerciseAttempt) -> Measured:
         if run.status in ENDED:
             cells.get(values_in_words({name: run.config.get(name) for name in exercise.sweep}), []).append(run)
     cells = {name: [run for run in own if is_complete(run)] or own for name, own in cells.items()}
-    if asked.kind == "curve" and not exercise.sweep:
-        curve = _curve(reader, asked.of, cells[""])
-        return Measured(curve or None, missing=() if curve else ("",))
     values = _values(reader, asked, [run for own in cells.values() for run in own])
     found: dict[str, CellValue] = {}
     for name, own in cells.items():
@@ -151,16 +148,6 @@ def _shaped(exercise: Exercise, cells: Mapping[str, CellValue]) -> Prediction:
         is_highest = exercise.predict.first == "highest"
         return tuple(sorted(cells, key=lambda name: cells[name].mean, reverse=is_highest))
     return tuple(sorted((each.x if each.x is not None else at, each.mean) for at, each in enumerate(values)))
-
-
-def _curve(reader: Reader, name: str, runs: Sequence[RunRow]) -> Points:
-    """Return the curve of a metric over the steps of the first run that has one: of the whole run or its first rank."""
-    for run in runs:
-        for series in reader.curves.series(run.id, [name], max_points=MOST_POINTS):
-            points = dict(zip(series.steps, series.values, strict=True))
-            if curve := tuple((float(x), y) for x, y in sorted(points.items()) if math.isfinite(y)):
-                return curve
-    return ()
 
 
 # ---- Distance -------------------------------------------------------------------------------------------------------

@@ -68,6 +68,12 @@ def test_a_figure_that_depends_on_time_is_repeated_alone_on_the_machine() -> Non
         ("  batch_size", "  batch_sizes", "Line 8: Unknown setting 'batch_sizes'. Did you mean 'batch_size'?"),
         ("  batch_size: 16", "  trainers: 1", "Line 8: trainers is varied by the sweep"),
         ("kind: curve", "kind: line", "Line 11: predict.kind must be 'number', 'order' or 'curve', got line."),
+        (
+            "  trainers: [1, 2, 4]",
+            "  trainers: [1]\n  epochs: [1, 2]",
+            "Line 12: A curve is drawn over one field of a sweep, got trainers, epochs.",
+        ),
+        ("  low: 0\n", "", "Line 10: A curve is drawn on a chart from low to high. Add both, low below high."),
         ("kind: curve", "kind: number", "Line 11: A number is that of a single run, or relative: yes of a sweep."),
         ("test/accuracy.last", "test/acuracy.last", "Line 12: Unknown metric 'test/acuracy'. Did you mean 'test/acc"),
         ("accuracy.last", "accuracy.most", "Line 12: Unknown metric"),

@@ -53,12 +53,6 @@ def test_an_order_is_that_of_the_cells_and_a_number_that_of_one_run(home: Home, 
     assert result(home, store, progress, 50, 1.0).value == 100.0
 
 
-def test_a_metric_over_steps_is_a_curve_of_a_single_run(home: Home, store: Store) -> None:
-    steps = SINGLE.replace("kind: number", "kind: curve").replace("test/accuracy.last", "test/accuracy")
-    assert exercise(steps).axis == "step"
-    assert result(home, store, steps, [[0, 0], [1, 50]], 96.0).value == ((1.0, 96.0),)
-
-
 def test_the_time_to_a_target_is_that_of_its_first_value(home: Home, store: Store) -> None:
     target = SWEEP.replace("of: test/accuracy.last", "of: test/accuracy\n  reaches: 90")
     target = target.replace("change:", "time_counts: yes\nrepeats: 1\nchange:")

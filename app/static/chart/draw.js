@@ -2,16 +2,10 @@
 // The values are sent when a stroke or a key ends; the fields below the chart take them, and may set them too.
 
 const HIGH = 340, LEFT = 64, RIGHT = 24, TOP = 20, BOTTOM = 52;
-const SVG = "http://www.w3.org/2000/svg";
 const STEPS = 100; // of the axis, by the keyboard
-const FEW_TICKS = 5;
+const TICKS = 5;
 
-function shape(name, attributes, text) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== undefined) element.textContent = text;
-  return element;
-}
+const escaped = (text) => String(text).replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".pl-draw");
@@ -37,30 +31,22 @@ export default function ({ data, parentElement, setTriggerValue }) {
     wide = Math.max(260, root.clientWidth || wide);
     root.style.setProperty("--pl-drawn", themeOf(parentElement).colours[1]);
     const focused = document.activeElement?.dataset?.index;
-    const svg = shape("svg", { viewBox: `0 0 ${wide} ${HIGH}`, role: "group", "aria-label": data.alt });
-    for (let tick = 0; tick <= FEW_TICKS; tick += 1) {
-      const value = data.low + (span * tick) / FEW_TICKS;
-      svg.append(shape("line", { class: "grid", x1: LEFT, x2: wide - RIGHT, y1: up(value), y2: up(value) }));
-      svg.append(shape("text", { x: LEFT - 8, y: up(value) + 4, "text-anchor": "end" }, Number(value.toFixed(digits)).toLocaleString("en-US")));
-    }
-    data.places.forEach((place, index) => {
-      svg.append(shape("line", { class: "here", x1: along(index), x2: along(index), y1: TOP, y2: HIGH - BOTTOM }));
-      svg.append(shape("text", { x: along(index), y: HIGH - BOTTOM + 18, "text-anchor": "middle" }, place));
-    });
-    svg.append(shape("text", { x: (LEFT + wide - RIGHT) / 2, y: HIGH - 10, "text-anchor": "middle" }, data.x));
-    svg.append(shape("text", { x: 14, y: (TOP + HIGH - BOTTOM) / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${(TOP + HIGH - BOTTOM) / 2})` }, data.y));
-    const set = state.values.map((value, index) => [value, index]).filter(([value]) => value !== null);
-    svg.append(shape("polyline", { class: "line", points: set.map(([value, index]) => `${along(index)},${up(value)}`).join(" ") }));
-    data.places.forEach((place, index) => {
+    const [bottom, middle, half] = [HIGH - BOTTOM, (TOP + HIGH - BOTTOM) / 2, (data.low + data.high) / 2];
+    const text = (x, y, words, more = 'text-anchor="middle"') => `<text x="${x}" y="${y}" ${more}>${escaped(words)}</text>`;
+    const ticks = Array.from({ length: TICKS + 1 }, (_, tick) => data.low + (span * tick) / TICKS).map(
+      (value) => `<line class="grid" x1="${LEFT}" x2="${wide - RIGHT}" y1="${up(value)}" y2="${up(value)}"/>${text(LEFT - 8, up(value) + 4, Number(value.toFixed(digits)).toLocaleString("en-US"), 'text-anchor="end"')}`,
+    );
+    const marks = data.places.map((place, index) => `<line class="here" x1="${along(index)}" x2="${along(index)}" y1="${TOP}" y2="${bottom}"/>${text(along(index), bottom + 18, place)}`);
+    const line = state.values.flatMap((value, index) => (value === null ? [] : [`${along(index)},${up(value)}`])).join(" ");
+    const points = data.places.map((place, index) => {
       const value = state.values[index];
-      const label = { "aria-label": `${data.y} at ${data.x} ${place}`, "aria-valuemin": data.low, "aria-valuemax": data.high, "aria-valuenow": value ?? data.low, "aria-valuetext": words(value) };
-      const point = shape("g", { role: "slider", "aria-orientation": "vertical", tabindex: 0, "data-index": index, class: value === null ? "pl-unset" : "", ...label });
-      const y = up(value ?? (data.low + data.high) / 2);
-      point.append(shape("title", {}, `${place}: ${words(value)}`), shape("circle", { cx: along(index), cy: y, r: 22, style: "opacity: 0" }), shape("circle", { cx: along(index), cy: y, r: 8 }));
-      svg.append(point);
+      const now = `aria-label="${escaped(`${data.y} at ${data.x} ${place}`)}" aria-valuemin="${data.low}" aria-valuemax="${data.high}" aria-valuenow="${value ?? data.low}" aria-valuetext="${escaped(words(value))}"`;
+      const circle = (radius, style = "") => `<circle cx="${along(index)}" cy="${up(value ?? half)}" r="${radius}" ${style}/>`;
+      return `<g role="slider" aria-orientation="vertical" tabindex="0" data-index="${index}" class="${value === null ? "pl-unset" : ""}" ${now}>${circle(22, 'style="opacity: 0"')}${circle(8)}</g>`;
     });
-    const note = Object.assign(document.createElement("p"), { textContent: "Draw across the chart, drag a point, or use the arrow keys on a point." });
-    root.replaceChildren(svg, note);
+    const titles = text((LEFT + wide - RIGHT) / 2, HIGH - 10, data.x) + text(14, middle, data.y, `text-anchor="middle" transform="rotate(-90 14 ${middle})"`);
+    root.innerHTML = `<svg viewBox="0 0 ${wide} ${HIGH}" role="group" aria-label="${escaped(data.alt)}">${[...ticks, ...marks].join("")}${titles}<polyline class="line" points="${line}"/>${points.join("")}</svg>
+      <p>Draw across the chart, drag a point, or use the arrow keys on a point.</p>`;
     if (focused !== undefined) root.querySelector(`[data-index="${focused}"]`)?.focus({ preventScroll: true });
   };
 
@@ -90,7 +76,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     if (!event.target.closest("svg") || event.button) return;
     const handle = event.target.closest("[role=slider]");
     root.setPointerCapture(event.pointerId);
-    state.stroke = at(event);
+    Object.assign(state, { stroke: at(event), before: [...state.values] });
     if (event.pointerType === "touch" && !handle) return; // it may become a scroll of the page
     event.preventDefault();
     state.values[handle ? Number(handle.dataset.index) : nearest(state.stroke.x)] = bounded(state.stroke.value);
@@ -104,7 +90,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
     state.stroke = null;
     send();
   };
-  root.onpointercancel = () => (state.stroke = null);
+  root.onpointercancel = () => {
+    if (!state.stroke) return;
+    Object.assign(state, { stroke: null, values: state.before }); // it was a scroll
+    draw();
+  };
   root.onkeydown = (event) => {
     const index = event.target.dataset?.index;
     const by = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
