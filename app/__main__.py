@@ -4,6 +4,7 @@ people and services.
 
 import gc
 import os
+import runpy
 import sys
 from typing import NoReturn
 
@@ -58,9 +59,8 @@ def serve(port: int | None, address: str | None) -> None:
     ]
     os.chdir(ROOT)
     gc.disable()  # imports make little garbage, and searches for it take a sixth of the time; app/asgi.py enables it
-    from streamlit.web.cli import main
-
-    main(["run", "app/asgi.py", *options], prog_name="streamlit")
+    sys.argv = ["streamlit", "run", "app/asgi.py", *options]
+    runpy.run_module("streamlit", run_name="__main__")
 
 
 def _with_runner(home: Home, taken: str) -> tuple[str, int]:

@@ -45,6 +45,7 @@ def test_every_test_of_the_door_holds_a_promise() -> None:
     beside = {
         "test_names_that_only_resemble_each_other_may_stand_side_by_side",
         "test_names_are_sorted_by_their_letters_in_all_lists",
+        "test_a_use_a_minute_after_the_last_one_is_recorded_even_if_that_was_recorded_late",
         "test_who_was_signed_out_by_a_new_password_reads_that_on_the_sign_in_page",
     }
     files = ("test_sign_ins", "test_middleware", "test_doors", "test_names")

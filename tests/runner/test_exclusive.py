@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.config_values import values_in_words
 from engine.home import Home
 from engine.queue.forecast import outlook
 from engine.queue.slots import Slots, place
@@ -101,7 +102,7 @@ def test_modes_that_are_compared_take_turns_within_each_seed() -> None:
         *((0, 1, "gpipe"), (0, 1, "1f1b"), (0, 2, "gpipe"), (0, 2, "1f1b")),
         *((1, 1, "gpipe"), (1, 1, "1f1b"), (1, 2, "gpipe"), (1, 2, "1f1b")),
     ]
-    assert planned.cells[0].name == "mode gpipe, splits 1, seed 0"
+    assert values_in_words(planned.cells[0].values) == "mode gpipe, splits 1, seed 0"
 
 
 def test_the_runner_samples_the_machine_every_few_seconds(
