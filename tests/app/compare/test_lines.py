@@ -10,15 +10,18 @@ from streamlit.testing.v1 import AppTest
 
 from app.charts.curve_charts import of_runs
 from app.charts.curve_data import curves
+from app.charts.curve_points import usual_axis
 from app.charts.plotly_figures import looks
 from app.compare import lines
+from app.compare.curve_tab import FIRST, first_curves
 from app.compare.selection import short_names
 from app.core.formatting import signed
 from app.links.compare import query_of, read_view
 from app.ui import components
 from engine.home import Home
 from engine.recorder import Point
-from engine.store import RankBatch, Reader, Store
+from engine.store import Demand, Launch, RankBatch, Reader, Store
+from engine.system.processes import me
 from tests.app.reading import opened, said
 from tests.labs import compare
 from tests.labs.compare import ACCURACY, LOSS
@@ -194,6 +197,19 @@ def test_runs_of_other_programs_are_named_as_in_the_legend(home: Home, ids: list
         connection.execute("UPDATE runs SET experiment = 'baselines', name = 'adam' WHERE id = 7")
     with Reader.open(home) as reader:
         assert short_names(reader.runs.some([1, 7])) == ["1: Hogwild!", "7: baselines, adam"]
+
+
+def test_each_run_is_in_a_chart_and_runs_of_other_programs_are_drawn_by_step(home: Home, store: Store) -> None:
+    ours = compare.add(store, trainers=2)
+    also = ("perf/staleness", "perf/samples_per_second", "perf/overwritten_updates")
+    store.worker.write(ours, [RankBatch(0, [Point(name, 5, 1.0, 5.0, 5) for name in also])])
+    theirs = store.runs.add(Launch("pets", {}, "Ada", demand=Demand(1, 0, 1, 1)))
+    store.claims.claim(theirs, me(), [])
+    store.worker.write(theirs, [], run_points=[Point(name, 5, 1.0, 0.1) for name in ("accuracy", "loss")])
+    with Reader.open(home) as reader:
+        runs = reader.runs.some([ours, theirs])
+        assert len(first_curves(runs[:1])) == FIRST and first_curves(runs) == [*first_curves(runs[:1]), "accuracy"]
+        assert usual_axis(reader, runs) == "step"
 
 
 @pytest.mark.parametrize(

@@ -260,8 +260,8 @@ REASONS = [
     (
         "async_sgd",
         {"trainers": 4},
-        "so no trainer waits for another one",
-        "(they waited or communicated for 25 % of their time)",
+        "so no trainer waits for another one, and others",
+        "; the price: trainers spent 25 % of their time on sending gradients to the server and waiting for its weights.",
     ),
     ("sync_sgd", {"sync": "weights"}, "Why wait: all trainers average their weights", "exchange took 25 %"),
     (

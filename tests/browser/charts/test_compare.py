@@ -144,6 +144,9 @@ def test_groups_are_pinned_compared_and_opened_down_to_one_run(lab: Lab, page: P
     share, errors = (float(each.split()[0]) for each in delta.inner_text().split(" · "))
     assert share == pytest.approx(100 * (four[1] / two[1] - 1), abs=0.01) and errors * share > 0
     assert delta.get_attribute("class") == "pl-delta ", "two runs have no interval: no colour"
+    delta.evaluate("node => { node.textContent += ' · less than 1 of 360 test images'; }")
+    page.set_viewport_size({"width": 1400, "height": 1000})
+    wait_until(lambda: table.evaluate("node => node.scrollWidth <= node.clientWidth"), "long differences wrap")
 
     table.get_by_role("button", name="trainers 2", exact=True).click()
     runs = drawn_as(page, f"{first}:", f"{first + 1}:", f"{first + 2}:")
