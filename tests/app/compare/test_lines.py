@@ -199,6 +199,15 @@ def test_runs_of_other_programs_are_named_as_in_the_legend(home: Home, ids: list
         assert short_names(reader.runs.some([1, 7])) == ["1: Hogwild!", "7: baselines, adam"]
 
 
+def test_runs_of_an_open_group_have_other_colours_than_the_groups_beside_it(
+    ids: list[int], show: Callable[..., Shown]
+) -> None:
+    _, table, _ = show(runs="1-7", group="trainers", members="1", base="4", metrics=ACCURACY)
+    groups, members = ({row["colour"] for row in table["rows"] if bool(row.get("child")) == own} for own in (0, 1))
+    own = next(row["colour"] for row in table["rows"] if row["label"] == "trainers 2")
+    assert len(members) == 3 and not members & (groups - {own})
+
+
 def test_each_run_is_in_a_chart_and_runs_of_other_programs_are_drawn_by_step(home: Home, store: Store) -> None:
     ours = compare.add(store, trainers=2)
     also = ("perf/staleness", "perf/samples_per_second", "perf/overwritten_updates")
