@@ -240,7 +240,13 @@ def smoothed(values: Floats, weight: float) -> Floats:
     return found
 
 
-def is_monotone(values: Floats) -> bool:
-    """Return whether a curve is monotone or constant: it has no noise, and an average would lag behind it."""
-    steps = np.diff(values[np.isfinite(values)])
-    return bool((steps >= 0).all() or (steps <= 0).all())
+DETOUR = 1.25
+"""Up to this ratio of all that a curve rises and falls to its range, it has little noise."""
+
+
+def is_noiseless(values: Floats) -> bool:
+    """Return whether a curve is nearly monotone, as in smooth.js: it has little noise, and an average would lag behind
+    it.
+    """
+    known = values[np.isfinite(values)]
+    return not known.size or bool(np.abs(np.diff(known)).sum() <= DETOUR * (known.max() - known.min()))

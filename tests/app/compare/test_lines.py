@@ -5,12 +5,13 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.charts.curve_charts import of_runs
 from app.charts.curve_data import curves
-from app.charts.curve_points import usual_axis
+from app.charts.curve_points import is_noiseless, usual_axis
 from app.charts.plotly_figures import looks
 from app.compare import lines
 from app.compare.curve_tab import FIRST, first_curves
@@ -190,6 +191,12 @@ def test_one_chart_smooths_all_of_its_curves_or_none(home: Home, store: Store) -
             found = of_runs(curves(reader, own, LOSS, "step"), {run: str(run) for run in ids}, looks(ids), 0.9)
             kinds = [trace["meta"]["as"] for trace in found.figure["data"]]
             assert sum("smoothed" in kind for kind in kinds) == smoothed
+
+
+def test_an_average_would_only_lag_behind_a_curve_with_little_noise() -> None:
+    falling, wiggle = np.linspace(1.0, 0.0, 200) ** 2, (-1.0) ** np.arange(200)
+    assert is_noiseless(falling + 0.0004 * wiggle) and not is_noiseless(falling + 0.05 * wiggle)
+    assert is_noiseless(np.full(9, np.nan)) and is_noiseless(np.full(9, 0.1))
 
 
 def test_runs_of_other_programs_are_named_as_in_the_legend(home: Home, ids: list[int], store: Store) -> None:
