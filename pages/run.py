@@ -52,7 +52,7 @@ def follow(text: str) -> None:
         except FilterError as error:
             wrong = str(error)
     components.pulse(run_id, latest=text, active=not wrong)
-    of = f"the filter '{text.strip()}'" if text.strip() else "the lab"
+    of = f"the filter {text.strip()}" if text.strip() else "the lab"
     if run_id:
         st.caption(as_text(f"The newest run of {of}; the next one takes its place automatically."))
         page(run_id)

@@ -77,7 +77,6 @@ def undo_last() -> None:
             key="mark.undo",
             on_click=_order,
             args=(partial(back, changed), "changed back"),
-            type="tertiary",
         )
 
 

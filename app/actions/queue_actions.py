@@ -180,7 +180,7 @@ def ask_delete_all(run_ids: Sequence[int]) -> None:
             if done is not None:
                 st.toast(f"Deleted {counted(len(done), 'run')}.")
                 st.rerun()
-        if st.button("Keep them"):
+        if st.button("Keep it" if len(found) == 1 else "Keep them"):
             st.rerun()
 
 

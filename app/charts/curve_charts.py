@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.charts.curve_data import DrawnCurve
-from app.charts.curve_points import is_monotone, metric_of, smoothed
+from app.charts.curve_points import is_noiseless, metric_of, smoothed
 from app.charts.plotly_figures import Look, PlainFigure, as_label, axis_title, range_mode
 from engine.analysis.statistics.groups import BandLine, counted
 from engine.analysis.statistics.intervals import Aligned, Floats
@@ -154,7 +154,7 @@ def of_runs(
     is where none is long and noisy.
     """
     picture = Picture()
-    if all(curve.y.size <= FEW or is_monotone(curve.y) for curve in curves):
+    if all(curve.y.size <= FEW or is_noiseless(curve.y) for curve in curves):
         smooth = 0.0
     for run_id, of_run in groupby(curves, key=lambda curve: curve.run_id):
         name = as_label(names[run_id])

@@ -45,14 +45,15 @@ def metric_of(axis: str) -> str:
 
 def usual_axis(reader: Reader, runs: Iterable[Run | RunRow]) -> str:
     """Return the x-axis on which the runs compare: passes where all train on a data set; within one experiment else its
-    updates, or steps (of which each rank counts its own) if nothing counts them; else time.
+    updates, or steps (of which each rank counts its own) if nothing counts them; else time. With runs of other
+    programs steps: one that is reported after its end has all of its points at about one time.
     """
     runs = list(runs)
     known = {run.experiment: known_experiment(run.experiment) for run in runs}
     if all(each and each.duel for each in known.values()) and all(has_passes(reader, run) for run in runs):
         return "passes"
     if len(known) > 1:
-        return "time"
+        return "time" if all(known.values()) else "step"
     return "updates" if all(each and each.update_clock for each in known.values()) else "step"
 
 
@@ -239,7 +240,13 @@ def smoothed(values: Floats, weight: float) -> Floats:
     return found
 
 
-def is_monotone(values: Floats) -> bool:
-    """Return whether a curve is monotone or constant: it has no noise, and an average would lag behind it."""
-    steps = np.diff(values[np.isfinite(values)])
-    return bool((steps >= 0).all() or (steps <= 0).all())
+DETOUR = 1.25
+"""Up to this ratio of all that a curve rises and falls to its range, it has little noise."""
+
+
+def is_noiseless(values: Floats) -> bool:
+    """Return whether a curve is nearly monotone, as in smooth.js: it has little noise, and an average would lag behind
+    it.
+    """
+    known = values[np.isfinite(values)]
+    return not known.size or bool(np.abs(np.diff(known)).sum() <= DETOUR * (known.max() - known.min()))

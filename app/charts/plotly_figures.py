@@ -249,11 +249,11 @@ def look(place: int) -> Look:
     return Look(place % COLOURS, DASHES[turn], SYMBOLS[turn])
 
 
-def looks(run_ids: Iterable[int]) -> dict[int, Look]:
+def looks(run_ids: Iterable[int], beside: Iterable[Look] = ()) -> dict[int, Look]:
     """Return the style of each run. The run id selects the colour, so that it is the same on most pages; if it is
-    taken, the next free one is used.
+    taken, also by a style `beside` them, the next free one is used.
     """
-    taken: set[int] = set()
+    taken = {look.colour for look in beside}
     found = {}
     for run_id in sorted(run_ids):
         turn = len(taken) // COLOURS * COLOURS

@@ -147,13 +147,13 @@ def _limits(trace: RunTrace) -> tuple[int, int]:
 
 
 def some_steps(trace: RunTrace, *, newest: bool = False) -> tuple[int, int]:
-    """Return a stretch that shows some steps: `OPERATIONS` of the busiest rank, a third into the first window, or into
-    the newest one that is stored nearly whole, before the run's end.
+    """Return a stretch that shows some steps: `OPERATIONS` of the busiest rank, a third into the middle window of those
+    that are stored nearly whole before the run's end, or into the newest one.
     """
     latest = int(trace.entries["left_ns"].max())
     windows = trace.windows or [TraceWindow(trace.zero_ns, latest, "")]
     whole = [each for each in windows if each.reason != "end" and latest > 0.1 * each.begin_ns + 0.9 * each.end_ns]
-    window = whole[-1] if newest and whole else windows[0]
+    window = whole[-1 if newest else len(whole) // 2] if whole else windows[0]
     entered = trace.entries["entered_ns"]
     inside = (entered >= window.begin_ns) & (entered < window.end_ns)
     counts = np.bincount(trace.ranks[inside], minlength=1)

@@ -192,13 +192,18 @@ def curve_names(runs: Sequence[RunRow]) -> list[str]:
 
 
 def first_curves(runs: Sequence[RunRow]) -> list[str]:
-    """Return the metrics of the charts if none is selected: none that was switched off, and of other programs no rates,
-    if they have others.
+    """Return the metrics of the charts if none is selected, at least one of each run: none that was switched off, and
+    of other programs no rates, if they have others.
     """
     known = curve_names(runs)
     are_ours = any(known_experiment(run.experiment) for run in runs)
     shown = [name for name in known if (setting := setting_among(name, runs)) is None or setting.is_shown] or known
-    return ([name for name in shown if are_ours or not is_rate(name)] or shown)[:FIRST]
+    shown = [name for name in shown if are_ours or not is_rate(name)] or shown
+    found = shown[:FIRST]
+    for run in runs:
+        if not any(name in run.last for name in found):
+            found += [name for name in shown if name in run.last][:1]
+    return found
 
 
 def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: CompareView, offered: Sequence[str]) -> list[str]:

@@ -125,8 +125,13 @@ def alone(found: Compared, view: CompareView) -> Compared:
         return found
     runs = own.runs if own.is_group else found.runs
     kept = tuple(run for run in runs if run.id == view.only) or runs
-    styles = looks(run.id for run in runs) if own.is_group else found.looks
+    styles = _looks_of_members(own, found.lines) if own.is_group else found.looks
     return replace(found, runs=kept, looks=styles, groups=(), group_looks=())
+
+
+def _looks_of_members(group: ComparedLine, lines: Sequence[ComparedLine]) -> dict[int, Look]:
+    """Return the styles of a group's runs, of other colours than the groups beside it while there are some."""
+    return looks((run.id for run in group.runs), [line.look for line in lines if line is not group])
 
 
 # ---- The table beside the charts -----------------------------------------------------------------------------------
@@ -186,7 +191,7 @@ def table(
             }
         )
         members = line.runs if is_open and line.is_group else ()
-        styles = looks(run.id for run in members)
+        styles = _looks_of_members(line, lines) if members else {}
         for run in members:
             own = ComparedLine(found.names[run.id], (run,), styles[run.id])
             entries.append(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 import pandas as pd
 import streamlit as st
@@ -35,6 +35,7 @@ from engine.analysis.run_values import (
     number,
     setting_title,
     shown,
+    split,
     value,
 )
 from engine.analysis.run_values import names as number_names
@@ -194,7 +195,7 @@ def _dots(found: Compared, chosen: Sequence[str]) -> list[number_charts.Dot]:
 
 def numeric_names(runs: Sequence[RunRow]) -> list[str]:
     """Return the names whose values are all numbers in these runs, with at least one value present; first the one by
-    which the runs are ranked, where that is one.
+    which the runs are ranked, where that is one, else a metric that all of them have.
     """
 
     def is_numeric(name: str) -> bool:
@@ -204,8 +205,12 @@ def numeric_names(runs: Sequence[RunRow]) -> list[str]:
     results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked(run))}
     if chosen := ranking_metric(runs):
         results = {metric_written(chosen, "last")}
-    first = results if len(results) == 1 else set[str]()
-    return sorted(filter(is_numeric, number_names(runs)), key=lambda name: name not in first)
+    known = list(filter(is_numeric, number_names(runs)))
+    common = (
+        name for name in known if split(name) and not is_timed(name) and None not in {value(run, name) for run in runs}
+    )
+    first = results if len(results) == 1 else {*islice(common, 1)}
+    return sorted(known, key=lambda name: name not in first)
 
 
 def _values(found: Compared, chosen: Sequence[str]) -> pd.DataFrame:

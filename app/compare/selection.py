@@ -127,17 +127,21 @@ def swept(reader: Reader, runs: Sequence[RunRow]) -> set[str]:
 def telling(runs: Sequence[RunRow]) -> list[str]:
     """Return the fields that names of runs hold: the first few that tell them apart, and the seeding rule."""
     apart = most_telling_first(field_names(runs, that_differ=True))
-    fields = [*fewest(runs, apart[:MOST_NAMED])]
-    return fields + (
-        [SEEDING] if SEEDING in apart and SEEDING not in fields else []
-    )  # such runs are no repetitions of each other
+    fields = [name for name in fewest(runs, apart[:MOST_NAMED]) if name != SEEDING]
+    rules = {run.seeding for run in runs if known_experiment(run.experiment)}
+    return fields + [SEEDING] * (len(rules) > 1)  # such runs are no repetitions of each other
 
 
 def fewest(runs: Sequence[RunRow], apart: Sequence[str]) -> Sequence[str]:
-    """Return the first of the fields that tell as many runs apart as all of them do."""
-    values = [[str(field(run, name)) for name in apart] for run in runs]
-    different = [len({tuple(own[: count + 1]) for own in values}) for count in range(len(apart))]
-    return apart[: different.index(different[-1]) + 1] if different else ()
+    """Return the fields that tell runs apart which those before them do not: none that follows from them, such as the
+    length of a run from its number of trainers.
+    """
+    found, told = list[str](), 1
+    for name in apart:
+        different = len({tuple(str(field(run, each)) for each in (*found, name)) for run in runs})
+        if different > told:
+            found, told = [*found, name], different
+    return found
 
 
 def _differences(run: RunRow, apart: Sequence[str]) -> str:

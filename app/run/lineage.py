@@ -6,7 +6,8 @@ from typing import Any
 import streamlit as st
 
 from app.run.summary_html import result
-from app.ui.html import branch, fact_row, nowrap, quiet, run_link, strong, sweep_link, table, titled, wide
+from app.ui.html import branch, fact_row, joined, nowrap, quiet, run_link, strong, sweep_link, table, titled, wide
+from app.ui.widgets import title_of
 from engine.analysis.run_values import lower_title, shown_config
 from engine.config_values import value_title
 from engine.errors import counted
@@ -19,8 +20,8 @@ MOST_LINKS, MOST_CHANGES = 6, 2
 """Runs that are linked above the curves, and differences of each that are named."""
 MOST_KIN = 500
 """Runs that a tree shows."""
-MOST_OF_NOTE = 80
-"""Letters of a note in the tree; its hover has all."""
+MOST_OF_NAME, MOST_OF_NOTE = 40, 80
+"""Letters of a name and of a note in the tree; the hover of a note has all."""
 CAME = {"resumes": "resumed as", "retries": "retried as", "clone of": "cloned as"}
 Node = tuple[Kin, ...]
 """A place in the tree: a run, or those runs of a sweep that came of the same run and have nothing below them."""
@@ -118,16 +119,21 @@ def tree(shown: int, family: Sequence[Kin], rows: Mapping[int, RunRow]) -> str:
         came = [CAME[kin.how].removesuffix(" as")] if kin.how else []
         came += [changed(shown_config(before), shown_config(row)) or "the same settings"] if before else []
         note = " ".join(by_id[row.id].note.split())
-        short = note if len(note) <= MOST_OF_NOTE else f"{note[:MOST_OF_NOTE]}…"
         lines.append(
             [
-                branch(left, up, down, row.status, words + quiet(f" {row.status}")),
+                branch(
+                    left, up, down, row.status, joined([words, quiet(f"{_short(title_of(row))}, {row.status}")], " ")
+                ),
                 wide(": ".join(came)) if came else sweep,
                 nowrap(result(row)),
-                wide(titled(short, note)) if note else "",
+                wide(titled(_short(note, MOST_OF_NOTE), note)) if note else "",
             ]
         )
     return table(("Run", "What changed", "Result", "Note"), lines, caption="Tree of runs")
+
+
+def _short(text: str, most: int = MOST_OF_NAME) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _drawn(under: Mapping[int | None, Sequence[Node]]) -> Iterator[tuple[Node, str, bool, bool]]:

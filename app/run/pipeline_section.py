@@ -34,12 +34,22 @@ from engine.experiments.pipeline.config import PipelineConfig
 from engine.pipelining import FORMULAS, ideal_bubble
 from engine.recorder import Span
 from engine.store import Reader
-from engine.store.records import RankRow, Run
+from engine.store.records import RankRow, Run, RunRow
 
 NEWEST = "last complete"
 MEASURED, UNHINDERED = "Measured", "Without waiting"
 CUT_IS_EARLIER = " These shares were measured before training; Work share above is of this batch."
 PER_STAGE = {"perf/activations_held": "Activations held", "perf/peak_memory": "Peak memory"}
+
+
+def show_disturbance(entry: RunRow) -> None:
+    """Show a caution to a recommendation for a disturbed run."""
+    if entry.disturbed:
+        share = in_words(entry.disturbance or 0.0)
+        st.markdown(
+            f":orange-badge[Caution] Other programs took {share} of this run's CPU time: measure it again before you "
+            "follow the recommendation."
+        )
 
 
 def pipeline(run: Run, reader: Reader) -> None:
@@ -97,12 +107,7 @@ def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader
         st.caption(as_text(formula))
     said = advice(found, settings, best, slower_than_fewer_splits(run, shown, reader))
     st.markdown(f"**Recommendation:** {as_text(said)}")
-    if (entry := reader.runs.entry(run.id)).disturbed:
-        share = in_words(entry.disturbance or 0.0)
-        st.markdown(
-            f":orange-badge[Caution] Other programs took {share} of this run's CPU time: measure it again before you "
-            "follow the recommendation."
-        )
+    show_disturbance(reader.runs.entry(run.id))
     st.html(
         table(
             ["Stage", *_HEADERS],

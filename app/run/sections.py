@@ -16,7 +16,7 @@ from app.run.lineage import lineage
 from app.run.memory_section import memory
 from app.run.overview import overview
 from app.run.own_command import about_command
-from app.run.pipeline_section import pipeline
+from app.run.pipeline_section import pipeline, show_disturbance
 from app.ui import components, current_user
 from app.ui.config_form import label_of
 from app.ui.html import as_text, caption, slot, stacked, strong, table, titled, when
@@ -98,6 +98,7 @@ def timeline(run: Run, reader: Reader) -> None:
             f"For Perfetto: python -m engine trace {run.id} --out run-{run.id}.json"
         )
     )
+    show_disturbance(reader.runs.entry(run.id))
     components.timeline(run.id, len(reader.details.ranks(run.id)), active=run.active)
 
 

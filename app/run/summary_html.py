@@ -6,13 +6,15 @@ from contextlib import suppress
 
 from markupsafe import Markup, escape
 
+from app.core.assets import at
 from app.core.formatting import absolute, ago, duration, scaled
-from app.run.why import ANSWERS, summary_sentence, why
+from app.run.why import ANSWERS, EXCHANGE_OF_TRAINERS, summary_sentence, why
 from app.ui.documentation import guide
 from app.ui.html import (
     bar,
     facts,
     joined,
+    link,
     moment,
     nowrap,
     number,
@@ -114,7 +116,9 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
         reason = ""
     lines = [term_within(line, "this bubble", "bubble") for line in _in_lines(reason)]
     link_to_guide = guide(run.experiment, section=ANSWERS.get(run.experiment, ""))
-    more = [*lines[:-1], joined(filter(None, (lines[-1], link_to_guide)), " ")] if lines else []
+    has_timeline = EXCHANGE_OF_TRAINERS in reason and reader.traces.newest(run.id)
+    operations = link("Timeline", f"{at('/run')}?run={run.id}&section=Timeline") if has_timeline else ""
+    more = [*lines[:-1], joined(filter(None, (lines[-1], operations, link_to_guide)), " ")] if lines else []
     if has_number and entry.disturbed:
         more.append(quiet(DISTURBED_NUMBER))
     age = "update old" if " update old" in sentence else "updates old"

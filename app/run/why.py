@@ -107,12 +107,16 @@ def _async_sgd(run: _Recorded) -> str:
     others, stale = run.count("trainers") - 1, run.mean("perf/staleness")
     here = f"here it is {number(stale, 4)}" if stale is not None else "here it is not recorded"
     waited = run.share("trainer", "wait", "communicate")
-    cost = f" (they waited or communicated for {waited} of their time)" if waited else ""
+    cost = f"; the price: trainers spent {waited} of their time on {EXCHANGE_OF_TRAINERS}." if waited else ""
     return (
-        f"Why stale: the server applies each gradient as it arrives, so no trainer waits for another one{cost}, and "
-        f"others update in between. Of {others + 1} equally fast trainers the mean staleness is at most {others} (in "
-        f"updates), less where one ends before another; {here}."
+        f"Why stale: the server applies each gradient as it arrives, so no trainer waits for another one, and others "
+        f"update in between. Of {others + 1} equally fast trainers the mean staleness is at most {others} (in "
+        f"updates), less where one ends before another; {here}{cost}."
     )
+
+
+EXCHANGE_OF_TRAINERS = "sending gradients to the server and waiting for its weights"
+"""What makes a run slow; the section Timeline shows it."""
 
 
 def _sync_sgd(run: _Recorded) -> str:

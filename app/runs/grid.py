@@ -199,7 +199,7 @@ def _name(row: TableRow) -> str:
     if row.fold:
         runs = len(row.run_ids)
         named = ": ".join(filter(None, (str(row.cells["run"]), title)))
-        return f"{named} ({runs:,} {'run' if runs == 1 else 'runs'})"
+        return f"{named} ({runs:,} of {row.total:,} runs)" if runs < row.total else f"{named} ({counted(runs, 'run')})"
     if not row.run:
         return title
     return f"{row.run.id}: {row.called or title}"

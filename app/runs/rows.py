@@ -46,6 +46,8 @@ class TableRow:
     """Number of its runs per status."""
     fold: RunFold | None = None
     """The sweep or duel whose runs it stands for."""
+    total: int = 0
+    """Number of runs of its sweep, also of those that a filter left out."""
     parent: str = ""
     """The key of the sweep's or duel's row that it is shown below."""
     called: str = ""
@@ -217,6 +219,7 @@ def _fold_row(fold: RunFold, members: Sequence[RunRow], whole: Sweep | StoredDue
         run=newest,
         statuses=fold.statuses,
         fold=fold,
+        total=whole.total if isinstance(whole, Sweep) else 0,
     )
 
 

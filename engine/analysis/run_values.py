@@ -213,7 +213,12 @@ def other_task(runs: Sequence[RunRow]) -> str:
     """Return in which setting the tasks of runs differ, such as `dataset (digits, mnist)`; empty if they do not."""
     for name in TASK:
         usual = ONLY_MODEL if name == "model" else "none"
-        held = {str(run.config.get(name) or (usual if "dataset" in run.config else "none")) for run in runs}
+        held = {
+            str(run.config.get(name) or (usual if "dataset" in run.config else "none"))
+            if known_experiment(run.experiment)
+            else str(run.config.get(name) or "unknown")
+            for run in runs
+        }
         if len(held) > 1:
             return f"{name} ({', '.join(sorted(held))})"
     return ""

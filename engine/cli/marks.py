@@ -46,7 +46,8 @@ def unstar_command(run_ids: Sequence[int] = RUN_IDS, text: str | None = FILTER, 
 @command("archive")
 def archive_command(run_ids: Sequence[int] = RUN_IDS, text: str | None = FILTER, owner: str = OWNER) -> None:
     """Archive runs that have ended: tables hide them, their data is kept, and unarchive restores them."""
-    _mark(run_ids, text, lambda store, chosen: store.annotations.archive(chosen, by=owner), "archived")
+    said, back = "archived", "Restore with 'python -m engine unarchive'."
+    _mark(run_ids, text, lambda store, chosen: store.annotations.archive(chosen, by=owner), said, back)
 
 
 @command("unarchive")
@@ -86,14 +87,20 @@ def rename_command(run_id: int = ID, name: str = argument(), owner: str = OWNER)
     print_changed([run_id], f"named {name.strip()}" if name.strip() else "without a name")
 
 
-def _mark(run_ids: Sequence[int], text: str | None, mark: Callable[[Store, list[int]], list[int]], said: str) -> None:
-    """Mark runs, all or none of them; name only those that change."""
+def _mark(
+    run_ids: Sequence[int], text: str | None, mark: Callable[[Store, list[int]], list[int]], said: str, back: str = ""
+) -> None:
+    """Mark runs, all or none of them; name only those that change, and how to change them `back`."""
     chosen = chosen_runs(run_ids, text)
     with Store.open(Home.find()) as store:
         changed = mark(store, chosen)
     print_changed(changed, said)
-    if not changed and not wants_json():
-        click.echo("Nothing to change." if chosen else "No run matches the filter.")
+    if not wants_json() and (last := back if changed else _nothing(chosen)):
+        click.echo(last)
+
+
+def _nothing(chosen: Sequence[int]) -> str:
+    return "Nothing to change." if chosen else "No run matches the filter."
 
 
 def chosen_runs(run_ids: Sequence[int], text: str | None) -> list[int]:

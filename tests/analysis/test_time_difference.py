@@ -122,6 +122,8 @@ def test_runs_are_read_without_servers_and_those_of_another_task_do_not_compare(
     assert "count different work (env steps and samples)" in not_comparable([run(1), run(2)], {1: AROUND, 2: other})
     digits, mnist = run(1, dataset="digits"), run(2, dataset="mnist", model="mnist_net")
     assert "differ in dataset (digits, mnist)" in not_comparable([digits, mnist], {})
+    foreign = replace(mnist, experiment="pets", config={})
+    assert "differ in model (mnist_net, unknown)" in not_comparable([digits, foreign], {})
     assert not_comparable([digits, run(2, dataset="digits", model="mnist_net")], {1: AROUND, 2: AROUND}) == ""
     machines = not_comparable([digits, digits, run(2, dataset="digits")], {1: AROUND, 2: replace(AROUND, host="b")})
     assert "different machines" in machines

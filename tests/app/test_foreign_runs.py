@@ -137,7 +137,7 @@ def test_default_columns_have_the_result_of_each_other_program(home: Home, store
 def test_only_axes_that_the_runs_have_are_offered_and_advised(home: Home, store: Store, board: list[int]) -> None:
     other = foreign(store, {CURVE: 8}, "birds")
     test = opened("compare", {"runs": ids_text([*board, other]), "x": "step"})
-    assert test.selectbox(key=f"{AT}x").options == ["Time", "Step", CURVE, NOISE, SINGLE]
+    assert test.selectbox(key=f"{AT}x").options == ["Step", "Time", CURVE, NOISE, SINGLE]
     assert "The steps of birds, pets may count different work, such as batches of other sizes." in said(test)
     test = opened("compare", {"runs": ids_text([*board, other]), "x": "passes"})
     assert f"No run has {CURVE} by passes." in said(test), "an x-axis of a link stays, and says who lacks it"

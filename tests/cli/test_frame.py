@@ -34,6 +34,13 @@ from tests.cli.conftest import Parallab
 SWEEP = ("sweep", "hogwild", "--preset", "quick", "--no-runner")
 
 
+@pytest.mark.processes
+def test_an_interpreter_without_the_packages_says_which_one_to_use() -> None:
+    told = subprocess.run([sys.executable, "-S", "-m", "engine", "list"], cwd=ROOT, capture_output=True, text=True)
+    assert told.returncode == 1 and "lacks the package" in told.stderr and "Traceback" not in told.stderr
+    assert told.stderr.endswith("or use .venv/bin/python -m engine.\n")
+
+
 def test_help_lists_every_command_and_the_exit_codes(parallab: Parallab) -> None:
     told = parallab("--help")
     assert told.returncode == 0

@@ -25,7 +25,7 @@ function lines(curve, index, axis, smoothing, theme) {
   const line = { color: colour, width: 2, dash: DASHES[turn % DASHES.length] };
   const base = { type: "scatter", x: curve[axis.key], y: curve.values, name: curve.role, legendgroup: curve.role, hovertemplate: `%{y:,.5~r} {y unit}<extra>${curve.role}</extra>` };
   const few = curve.values.length <= 60;
-  if (few || !(smoothing > 0) || isMonotone(curve.values)) {
+  if (few || !(smoothing > 0) || isNoiseless(curve.values)) {
     return [{ ...base, mode: few ? "lines+markers" : "lines", line: { ...line, width: few ? 2 : 1.4 }, marker: { color: colour, size: 6, symbol: MARKERS[turn % MARKERS.length] } }];
   }
   return [

@@ -2,6 +2,7 @@
 
 const FULL = 200; // points from which a requested smoothing counts in full; a shorter curve is smoothed less, or it would lag visibly
 const START = 3; // the n-th value counts for at least START / n of the average, which follows the first ones closely: else it would lag far above a loss that begins to fall
+const DETOUR = 1.25; // up to this ratio of all that a curve rises and falls to its range, it has little noise
 
 // Bias-corrected exponential moving average over points. It stays within the range of the values so far; gaps are kept.
 function smoothed(values, requested) {
@@ -19,9 +20,10 @@ function smoothed(values, requested) {
   });
 }
 
-// A monotone or constant curve has no noise: an average would lag behind it.
-function isMonotone(values) {
+// A nearly monotone curve has little noise: an average would lag behind it.
+function isNoiseless(values) {
   const known = values.filter((value) => value !== null);
-  const never = (against) => known.every((value, place) => !place || !against(value, known[place - 1]));
-  return never((value, before) => value < before) || never((value, before) => value > before);
+  const steps = known.slice(1).reduce((sum, value, place) => sum + Math.abs(value - known[place]), 0);
+  const [least, most] = known.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+  return !known.length || steps <= DETOUR * (most - least);
 }

@@ -125,7 +125,7 @@ function start(parent) {
       if (column.kind === "name") {
         const fold = row.open === null ? null : make("button", { type: "button", class: "pl-fold", "aria-expanded": String(row.open), "aria-label": `Runs of ${row.name}` }, row.open ? "▾" : "▸");
         const name = row.href ? make("a", { href: row.href }, row.name) : row.name;
-        return make("th", { class: `pl-name${row.child ? " pl-child" : ""}`, scope: "row", title: row.title }, [fold, name, ...row.marks.map((mark) => make("span", { class: "pl-mark" }, mark))]);
+        return make("th", { class: `pl-name${row.child ? " pl-child" : ""}`, scope: "row", title: row.title }, [fold, ...row.marks.map((mark) => make("span", { class: "pl-mark" }, mark)), name]);
       }
       const cell = row.cells[place];
       const title = cell && typeof cell === "object" ? cell.hover : cell;

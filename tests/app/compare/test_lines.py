@@ -5,20 +5,24 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.charts.curve_charts import of_runs
 from app.charts.curve_data import curves
+from app.charts.curve_points import is_noiseless, usual_axis
 from app.charts.plotly_figures import looks
 from app.compare import lines
+from app.compare.curve_tab import FIRST, first_curves
 from app.compare.selection import short_names
 from app.core.formatting import signed
 from app.links.compare import query_of, read_view
 from app.ui import components
 from engine.home import Home
 from engine.recorder import Point
-from engine.store import RankBatch, Reader, Store
+from engine.store import Demand, Launch, RankBatch, Reader, Store
+from engine.system.processes import me
 from tests.app.reading import opened, said
 from tests.labs import compare
 from tests.labs.compare import ACCURACY, LOSS
@@ -189,11 +193,39 @@ def test_one_chart_smooths_all_of_its_curves_or_none(home: Home, store: Store) -
             assert sum("smoothed" in kind for kind in kinds) == smoothed
 
 
+def test_an_average_would_only_lag_behind_a_curve_with_little_noise() -> None:
+    falling, wiggle = np.linspace(1.0, 0.0, 200) ** 2, (-1.0) ** np.arange(200)
+    assert is_noiseless(falling + 0.0004 * wiggle) and not is_noiseless(falling + 0.05 * wiggle)
+    assert is_noiseless(np.full(9, np.nan)) and is_noiseless(np.full(9, 0.1))
+
+
 def test_runs_of_other_programs_are_named_as_in_the_legend(home: Home, ids: list[int], store: Store) -> None:
     with store.db.change() as connection:
         connection.execute("UPDATE runs SET experiment = 'baselines', name = 'adam' WHERE id = 7")
     with Reader.open(home) as reader:
         assert short_names(reader.runs.some([1, 7])) == ["1: Hogwild!", "7: baselines, adam"]
+
+
+def test_runs_of_an_open_group_have_other_colours_than_the_groups_beside_it(
+    ids: list[int], show: Callable[..., Shown]
+) -> None:
+    _, table, _ = show(runs="1-7", group="trainers", members="1", base="4", metrics=ACCURACY)
+    groups, members = ({row["colour"] for row in table["rows"] if bool(row.get("child")) == own} for own in (0, 1))
+    own = next(row["colour"] for row in table["rows"] if row["label"] == "trainers 2")
+    assert len(members) == 3 and not members & (groups - {own})
+
+
+def test_each_run_is_in_a_chart_and_runs_of_other_programs_are_drawn_by_step(home: Home, store: Store) -> None:
+    ours = compare.add(store, trainers=2)
+    also = ("perf/staleness", "perf/samples_per_second", "perf/overwritten_updates")
+    store.worker.write(ours, [RankBatch(0, [Point(name, 5, 1.0, 5.0, 5) for name in also])])
+    theirs = store.runs.add(Launch("pets", {}, "Ada", demand=Demand(1, 0, 1, 1)))
+    store.claims.claim(theirs, me(), [])
+    store.worker.write(theirs, [], run_points=[Point(name, 5, 1.0, 0.1) for name in ("accuracy", "loss")])
+    with Reader.open(home) as reader:
+        runs = reader.runs.some([ours, theirs])
+        assert len(first_curves(runs[:1])) == FIRST and first_curves(runs) == [*first_curves(runs[:1]), "accuracy"]
+        assert usual_axis(reader, runs) == "step"
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 from app.charts import number_charts
 from app.compare import selection, session_state
 from app.compare.groups import band_named, groups_of, usual_grouping
-from app.compare.number_tabs import differences_table
-from app.compare.selection import LONGEST_NAME, _shortened
+from app.compare.number_tabs import differences_table, numeric_names
+from app.compare.selection import LONGEST_NAME, _shortened, telling
 from app.compare.selection import chosen as chosen_runs
 from app.compare.selection import names_of as names
 from app.links.compare import (
@@ -470,6 +470,10 @@ def test_a_name_has_no_more_settings_than_tell_the_runs_apart(home: Home, store:
     ids = [compare.add(store, trainers=2, epochs=3), compare.add(store, trainers=4, epochs=5)]
     with Reader.open(home) as reader:
         assert [*names(reader.runs.some(ids)).values()] == [f"{ids[0]}: trainers 2", f"{ids[1]}: trainers 4"]
+        runs = reader.runs.some([*ids, compare.add(store, trainers=2, epochs=3, learning_rate=0.3)])
+        assert telling(runs) == ["trainers", "learning_rate"], "epochs follow from trainers"
+        theirs = replace(runs[0], experiment="pets", name="cats", seeding=runs[0].seeding + 1)
+        assert names([theirs, runs[1]])[ids[1]] == f"{ids[1]}: Hogwild!"
 
 
 FULL = CompareView(
@@ -936,6 +940,12 @@ def test_runs_of_another_program_say_what_each_reached(store: Store, reader: Rea
     assert reached_most({"a": [one], "b": [other]}) == (
         "Last loss: 0.5 (a), 0.25 (b). One run each: other seeds may change the order."
     )
+
+
+def test_values_open_on_a_metric_that_all_runs_have(ids: list[int], reader: Reader) -> None:
+    one, other = (replace(run, experiment="pets", config={}) for run in reader.runs.some(ids[:2]))
+    runs = [replace(one, last={"val.acc": 0.5, "loss": 1.0}), replace(other, last={"loss": 2.0})]
+    assert numeric_names(runs)[0] == metric_written("loss", "last")
 
 
 def test_a_label_that_says_last_does_not_say_it_twice(ids: list[int], reader: Reader) -> None:

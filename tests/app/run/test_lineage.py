@@ -257,9 +257,9 @@ def test_the_tree_of_a_run_draws_who_came_of_whom_and_says_what_changed_and_what
     said = tree(further, family, rows)
     cells = [[re.sub("<[^>]*>", "", cell) for cell in row.split("<td>")[1:]] for row in said.split("<tr>")[2:]]
     assert [(run, change, note) for run, change, _, note in cells] == [
-        (f"run {first} queued", "", ""),
-        (f"run {resumed} queued", "resumed: the same settings", ""),
-        (f"run {clone} queued", "cloned: lr 0.1 → 0.2", "Twice as &lt;b&gt;large&lt;/b&gt;."),
-        (f"run {further}, this one queued", "cloned: lr 0.2 → 0.3", ""),
-        (f"run {deep} queued", "cloned: the same settings", ""),
+        (f"run {first} Hogwild!, queued", "", ""),
+        (f"run {resumed} Hogwild!, queued", "resumed: the same settings", ""),
+        (f"run {clone} Hogwild!, queued", "cloned: lr 0.1 → 0.2", "Twice as &lt;b&gt;large&lt;/b&gt;."),
+        (f"run {further}, this one Hogwild!, queued", "cloned: lr 0.2 → 0.3", ""),
+        (f"run {deep} Hogwild!, queued", "cloned: the same settings", ""),
     ]

@@ -10,11 +10,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.charts.curve_points import has_passes
-from app.run import live_update
+from app.run import live_update, summary_html
 from app.run.header import run_report
 from app.run.overview import axes, steps
 from app.run.summary_html import _in_lines, rank_strip
-from app.run.why import ANSWERS, summary_sentence, why, why_of
+from app.run.why import ANSWERS, EXCHANGE_OF_TRAINERS, summary_sentence, why, why_of
 from app.ui import current_user
 from app.ui.documentation import Section, groups, guide, pages
 from app.ui.html import number
@@ -29,6 +29,7 @@ from engine.transfer.import_child import import_path
 from tests.app.reading import html, opened
 from tests.app.run.test_lineage import ended
 from tests.labs.basic import now
+from tests.labs.traced import add_trace
 from tests.stand_in import worker
 from tests.transfer.readers.test_other_programs import mlruns
 
@@ -260,8 +261,8 @@ REASONS = [
     (
         "async_sgd",
         {"trainers": 4},
-        "so no trainer waits for another one",
-        "(they waited or communicated for 25 % of their time)",
+        "so no trainer waits for another one, and others",
+        "; the price: trainers spent 25 % of their time on sending gradients to the server and waiting for",
     ),
     ("sync_sgd", {"sync": "weights"}, "Why wait: all trainers average their weights", "exchange took 25 %"),
     (
@@ -366,6 +367,22 @@ def test_the_bubble_of_unequal_stages_is_explained_by_their_times(home: Home, la
         "for 2.0 s to 6.0 s, which makes it at least 38.5 % without transfers and delays."
     ), "4 micro-batches of 0.5 s and 1.5 s take 6.5 s, of which two stages work 8 s in 13 s"
     assert said(2.0, 2.01).endswith("the mean of all batches.") and said(2.0).endswith("the mean of all batches.")
+
+
+def test_what_a_trainer_waits_for_leads_to_the_timeline_which_cautions_of_disturbance(
+    home: Home, store: Store, lab: dict[Status, int]
+) -> None:
+    run_id = lab["finished"]
+    with store.db.change() as connection:
+        connection.execute("UPDATE runs SET experiment = 'async_sgd' WHERE id = ?", [run_id])
+    add_trace(store, run_id)
+    store.worker.write(run_id, [], run_points=[Point("perf/disturbance", 9, 31.4, 9.0, None)])
+    with Reader.open(home) as reader, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(summary_html, "why", lambda *_: f"The price: {EXCHANGE_OF_TRAINERS}.")
+        said = summary_html.showed(reader.runs.one(run_id), reader.runs.entry(run_id), reader)
+    assert f'href="/run?run={run_id}&amp;section=Timeline"' in said
+    page = opened("run", {"run": str(run_id), "section": "Timeline"})
+    assert any("[Caution] Other programs took 31 %" in each.value for each in page.markdown)
 
 
 def test_a_reason_is_a_few_short_lines() -> None:

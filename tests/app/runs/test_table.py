@@ -112,7 +112,7 @@ def test_columns_that_another_filter_replaced_are_no_choice(foreign: list[int]) 
 def test_a_sweep_of_which_a_filter_leaves_a_part_shows_the_values_of_that_part(home: Home) -> None:
     sweeps.pipeline(home, {"splits": [1, 2]}, 3)
     (row,) = rows_of(page(filter="seed > 0"))
-    assert row["Seed"] == "1, 2"
+    assert row["Seed"] == "1, 2" and row["name"].endswith(" (4 of 6 runs)")
 
 
 def test_an_action_on_selected_runs_shows_nothing_within_its_callback(

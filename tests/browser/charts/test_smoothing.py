@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from playwright.sync_api import Page
 
-from app.charts.curve_points import is_monotone, smoothed
+from app.charts.curve_points import is_noiseless, smoothed
 from engine.home import ROOT
 
 pytestmark = pytest.mark.browser
 SMOOTH = f"""([values, weight]) => {{
   {(ROOT / "app" / "static" / "chart" / "smooth.js").read_text()}
-  return [smoothed(values, weight), isMonotone(values)];
+  return [smoothed(values, weight), isNoiseless(values)];
 }}"""
 
 
@@ -26,10 +26,10 @@ SMOOTH = f"""([values, weight]) => {{
 def test_both_pages_smooth_alike_and_within_the_values_so_far(
     page: Page, values: list[float | None], weight: float
 ) -> None:
-    found, monotone = page.evaluate(SMOOTH, [values, weight])
+    found, noiseless = page.evaluate(SMOOTH, [values, weight])
     ours = smoothed(np.array([math.nan if value is None else value for value in values]), weight)
     assert [math.nan if value is None else value for value in found] == pytest.approx(ours.tolist(), nan_ok=True)
-    assert monotone == is_monotone(np.array([math.nan if value is None else value for value in values]))
+    assert noiseless == is_noiseless(np.array([math.nan if value is None else value for value in values]))
     known = list[float]()
     for value, drawn in zip(values, found, strict=True):
         assert (value is None) == (drawn is None)
@@ -40,6 +40,6 @@ def test_both_pages_smooth_alike_and_within_the_values_so_far(
 
 @pytest.mark.parametrize("value", [100.0, 0.1, 1 / 3, 97.30000000000001])
 def test_a_constant_stays_that_constant(page: Page, value: float) -> None:
-    found, monotone = page.evaluate(SMOOTH, [[value] * 500, 0.9])
+    found, noiseless = page.evaluate(SMOOTH, [[value] * 500, 0.9])
     assert set(found) == set(smoothed(np.full(500, value), 0.9)) == {value}
-    assert monotone
+    assert noiseless
