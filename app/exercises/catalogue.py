@@ -24,11 +24,6 @@ STATES: dict[str, tuple[Status, str]] = {
 """The status that gives an attempt's state its colour, and its word."""
 
 
-def address(name: str) -> str:
-    """Return the address of one exercise, without the console's base path."""
-    return f"/exercises?exercise={name}"
-
-
 def state_cell(attempt: ExerciseAttempt | None) -> str:
     """Return how far an attempt is, as a badge."""
     status, words = STATES[attempt.state] if attempt else ("cancelled", "waiting for prediction")
@@ -53,7 +48,8 @@ def _card(file: ExerciseFile, state: ExerciseState, attempt: ExerciseAttempt | N
         *filter(None, [state_in_words(state).rstrip(".") if state.is_open else "closed"]),
     ]
     return entry(
-        strong(link(file.exercise.title, at(address(file.name)))), [*facts, *([state_cell(attempt)] if attempt else [])]
+        strong(link(file.exercise.title, at(f"/exercises?exercise={file.name}"))),
+        [*facts, *([state_cell(attempt)] if attempt else [])],
     )
 
 

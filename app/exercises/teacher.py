@@ -12,7 +12,7 @@ from app.core.assets import macro
 from app.core.caches import VersionedCache
 from app.exercises import prediction_chart
 from app.exercises.attempt import carry_out
-from app.exercises.catalogue import address, state_cell, state_in_words
+from app.exercises.catalogue import state_cell, state_in_words
 from app.ui import components, current_user, dialogs
 from app.ui.html import as_text, joined, nowrap, quiet, run_link, sweep_link, table, wide
 from app.ui.widgets import page_address, say_reach
@@ -32,7 +32,8 @@ _OUTCOMES: VersionedCache[Mapping[int, tuple[Measured, Distance | None]]] = Vers
 
 def hand_out(exercise: Exercise, state: ExerciseState) -> None:
     """Show the address as text and as a QR code, and what opens and closes the exercise."""
-    url = f"{public_url()}{address(exercise.name)}" if public_url() else page_address(address(exercise.name))
+    path = f"/exercises?exercise={exercise.name}"
+    url = f"{public_url()}{path}" if public_url() else page_address(path)
     code, settings = st.columns([1, 2], gap="large")
     with code:
         drawn = segno.make(url, error="m", micro=False).svg_data_uri(omitsize=True, border=2, light="#fff")
