@@ -18,7 +18,7 @@ STATES: dict[str, tuple[Status, str]] = {
     "predicted": ("starting", "predicted"),
     "waiting": ("queued", "queued"),
     "running": ("running", "running"),
-    "done": ("finished", "done"),
+    "to hand in": ("stopping", "to hand in"),
     "handed in": ("finished", "handed in"),
 }
 """The status that gives an attempt's state its colour, and its word."""

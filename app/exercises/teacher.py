@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.core.assets import macro
 from app.core.caches import VersionedCache
+from app.core.formatting import absolute
 from app.exercises import prediction_chart
 from app.exercises.attempt import carry_out
 from app.exercises.catalogue import state_cell, state_in_words
@@ -26,6 +27,7 @@ from engine.notices.public_url import public_url
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt, ExerciseState
 
+_DONE = "exercises.done"
 _QR = macro("ui/pieces.html", "qr")
 _OUTCOMES: VersionedCache[Mapping[int, tuple[Measured, Distance | None]]] = VersionedCache()
 
@@ -119,7 +121,7 @@ def _row(
         nowrap(prediction_chart.in_words(exercise, predicted(attempt), with_places=False)),
         nowrap(prediction_chart.in_words(exercise, result.value, with_places=False)),
         wide(apart.words) if apart else "–",
-        wide(" ".join(attempt.answers)) if attempt.answers else "–",
+        wide(" ".join(f"{at}. {answer}" for at, answer in enumerate(attempt.answers, 1))) if attempt.answers else "–",
         nowrap(_runs(attempt)),
     ]
 
@@ -134,23 +136,42 @@ def _runs(attempt: ExerciseAttempt) -> str:
 
 
 def board(titles: Mapping[str, str], reader: Reader) -> None:
-    """Show students by exercises, with the export and the end of the class; nothing before there is an attempt."""
-    attempts = reader.exercises.attempts()
-    if not attempts:
-        return
-    st.header("Class", anchor=False)
+    """Show students by exercises, with the export and the end of the class; nothing before there is an attempt. Classes
+    that have ended are below, one by one.
+    """
+    if done := st.session_state.pop(_DONE, None):
+        st.success(done)
+    by_end: dict[str | None, list[ExerciseAttempt]] = {}
+    for attempt in reader.exercises.attempts(earlier_classes=True):
+        by_end.setdefault(attempt.class_ended_at, []).append(attempt)
+    if present := by_end.pop(None, None):
+        st.header("Class", anchor=False)
+        _overview(titles, present, reader, _members(reader))
+        with st.container(horizontal=True):
+            export(present, "class")
+            if st.button("End the class", key="exercises.end", **current_user.control("end class")):
+                dialogs.open_soon(ask_end)
+    if by_end:
+        with st.expander("Earlier classes"):
+            ended = st.selectbox("Ended", sorted(map(str, by_end), reverse=True), format_func=absolute, width=300)
+            _overview(titles, by_end[ended], reader, [])
+            with st.container(horizontal=True):
+                export(by_end[ended], "earlier")
+
+
+def _overview(
+    titles: Mapping[str, str], attempts: Sequence[ExerciseAttempt], reader: Reader, members: Sequence[str]
+) -> None:
+    """Show the students of a class by exercises."""
     counting = latest(attempts)
     names = [name for name in titles if any(exercise == name for _, exercise in counting)]
     unique = {own[-1].id: own[-1] for own in counting.values()}
-    found = _OUTCOMES.get((Home.find(), ""), reader.exercises.token(), lambda: outcomes(reader, list(unique.values())))
-    people = sorted({person for person, _ in counting} | set(_members(reader)), key=str.casefold)
+    key = Home.find(), attempts[0].class_ended_at
+    found = _OUTCOMES.get(key, reader.exercises.token(), lambda: outcomes(reader, list(unique.values())))
+    people = sorted({person for person, _ in counting} | {*members}, key=str.casefold)
     rows = [[person, *(_cell(counting.get((person, name)), found) for name in names)] for person in people]
     heads = ["Student", *(titles[name] for name in names)]
     st.html(table(heads, rows, caption="Students by exercises"))
-    with st.container(horizontal=True):
-        export(attempts, "class")
-        if st.button("End the class", key="exercises.end", **current_user.control("end class")):
-            dialogs.open_soon(ask_end)
 
 
 def _cell(own: Sequence[ExerciseAttempt] | None, found: Mapping[int, tuple[Measured, Distance | None]]) -> str:
@@ -189,18 +210,27 @@ def ask_end() -> None:
     people = {*chain.from_iterable(attempt.people for attempt in attempts)}
     runs = sum(len(attempt.runs) for attempt in attempts)
     st.write(
-        f"All exercises are closed. {counted(runs, 'run')} of {counted(len(people), 'student')} are cancelled where "
-        "they have not ended, and archived. Predictions, results and answers are kept; export them first."
+        f"The exercises that were opened will be closed. {counted(runs, 'run')} of {counted(len(people), 'student')} "
+        "will be cancelled where they have not ended, and archived. Predictions, results and answers are kept: see Earlier "
+        "classes on this page."
     )
     also: list[str] = []
     if members:
         also = st.multiselect(
             "Accounts without an attempt to disable too", [name for name in members if name not in people]
         )
-        st.write("The accounts of its students are disabled: they can't sign in until an admin enables them.")
+        st.write("The accounts of its students will be disabled: they can't sign in until an admin enables them.")
     with st.container(horizontal=True):
         export(attempts, "end")
         if st.button("End the class", type="primary", key="exercises.end.now"):
-            carry_out(lambda by: end_class(Home.find(), by=by, also=also))
+            carry_out(lambda by: _end(by, also))
         if st.button("Cancel", key="exercises.end.not"):
             st.rerun()
+
+
+def _end(by: str, also: Sequence[str]) -> None:
+    ended = end_class(Home.find(), by=by, also=also)
+    st.session_state[_DONE] = (
+        f"The class has ended: {counted(len(ended.attempts), 'attempt')}, {counted(ended.archived, 'run')} archived, "
+        f"{counted(len(ended.disabled), 'account')} disabled. Its results are below, under Earlier classes."
+    )

@@ -14,7 +14,7 @@ from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.records import ALIVE, ENDED, Status
 from engine.store.timestamps import now
 
-AttemptState = Literal["predicted", "waiting", "running", "done", "handed in"]
+AttemptState = Literal["predicted", "waiting", "running", "to hand in", "handed in"]
 _ATTEMPT = (
     "SELECT attempts.*, (SELECT json_group_array(json_array(runs.id, runs.status, runs.sweep_id)) FROM attempt_runs"
     " JOIN runs ON runs.id = run_id WHERE attempt_id = attempts.id) AS runs FROM attempts"
@@ -87,7 +87,7 @@ class ExerciseAttempt:
         if not self.runs:
             return "predicted"
         if self.has_ended:
-            return "done"
+            return "to hand in"
         return "running" if any(status != "queued" for status in self.runs.values()) else "waiting"
 
 

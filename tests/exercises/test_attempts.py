@@ -51,7 +51,7 @@ def test_an_attempt_goes_from_prediction_to_hand_in(home: Home, store: Store) ->
         hand_in(home, attempt_id, [" "], by="ada")
     hand_in(home, attempt_id, ["Because."], by="ada")
     found = store.read.exercises.attempt(attempt_id)
-    assert [*states, found.state] == ["predicted", "waiting", "done", "handed in"]
+    assert [*states, found.state] == ["predicted", "waiting", "to hand in", "handed in"]
     assert (found.prediction, found.answers, found.digest) == (50.0, ("Because.",), ONE.digest)
     with pytest.raises(WrongStatus, match="was handed in by ada"):
         hand_in(home, attempt_id, ["No."], by="ada")
@@ -151,6 +151,12 @@ def test_in_a_lab_with_accounts_only_an_admin_is_a_teacher(home: Home, store: St
         end_class(home, by="mo")
     with pytest.raises(ConfigError, match="must name members with an active account, got nobody"):
         end_class(home, by="tea", also=["nobody"])
+    rows = list(csv.DictReader(class_csv(store.read, store.read.exercises.attempts()).decode("utf-8-sig").splitlines()))
+    assert [(row["person"], row["exercise"], row["state"], row["attempts"]) for row in rows] == [
+        ("mia", "trainers", "waiting for prediction", "0"),
+        ("mo", "trainers", "to hand in", "1"),
+        ("tea", "trainers", "waiting", "1"),
+    ], "who has not begun has a row too"
     ended = end_class(home, by="tea", also=["mia"])
     assert (ended.archived, ended.cancelled, ended.disabled) == (2, 1, ("mo", "mia"))
     assert {each.name: each.active for each in store.read.people.everyone()} == {
@@ -175,7 +181,7 @@ def test_the_export_has_a_row_per_person_and_exercise_that_no_spreadsheet_evalua
     attempts = store.read.exercises.attempts()
     rows = list(csv.DictReader(io.StringIO(class_csv(store.read, attempts).decode("utf-8-sig"))))
     assert [row["person"] for row in rows] == ["'=ada", "ben", "carl"]
-    assert [row["state"] for row in rows] == ["handed in", "handed in", "done"], "what was handed in counts"
+    assert [row["state"] for row in rows] == ["handed in", "handed in", "to hand in"], "what was handed in counts"
     assert (rows[1]["group"], rows[1]["attempts"], rows[1]["answers"]) == (
         "'=ada, ben",
         "2",
