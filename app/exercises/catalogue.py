@@ -1,11 +1,12 @@
 """The list of exercises: what each asks for, whether it is open, how far a person is; broken files for teachers."""
 
 from collections.abc import Sequence
+from zoneinfo import ZoneInfo
 
 import streamlit as st
 
 from app.core.assets import at
-from app.core.formatting import absolute
+from app.core.formatting import moment
 from app.ui.html import as_cell, as_text, block, entry, joined, link, strong
 from engine.exercises.catalogue import ExerciseCatalogue, ExerciseFile
 from engine.registry import experiment_title
@@ -53,13 +54,20 @@ def _card(file: ExerciseFile, state: ExerciseState, attempt: ExerciseAttempt | N
     )
 
 
+def browser_zone() -> ZoneInfo:
+    """Return the time zone of the browser; UTC if it is unknown."""
+    return ZoneInfo(st.context.timezone or "UTC")
+
+
 def state_in_words(state: ExerciseState) -> str:
     """Return who opened an exercise and until when, or why it is closed; empty if no teacher set anything."""
     if not state.is_open:
         return state.refusal("work").partition(", so ")[0] + "."
     if not state.opened_by:
         return ""
-    until = f"until {absolute(state.deadline)}" if state.deadline else "without a deadline"
+    until = "without a deadline"
+    if state.deadline:
+        until = f"until {moment(state.deadline).astimezone(browser_zone()):%Y-%m-%d %H:%M %Z}"
     return f"Opened by {state.opened_by}, {until}."
 
 

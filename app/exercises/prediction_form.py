@@ -1,11 +1,12 @@
 """The form of a prediction: a number, an order, or a curve that is drawn or typed."""
 
+import math
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from app.exercises.prediction_chart import lower_label, places
+from app.exercises.prediction_chart import in_words, lower_label, places
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.run_values import lower_title
@@ -18,10 +19,24 @@ def prediction(exercise: Exercise, key: str) -> Any:
     if task.text:
         st.markdown(f"**{as_text(task.text)}**")
     if task.kind == "number":
-        return st.number_input(task.label, value=None, key=f"{key}.number", format="%g", placeholder="a number")
+        return _number(exercise, st.text_input(task.label, key=f"{key}.number", placeholder="a number, such as 2.5"))
     if task.kind == "order":
         return _order(exercise, key)
     return _curve(exercise, key)
+
+
+def _number(exercise: Exercise, text: str) -> float | None:
+    """Say how a typed number is read, with a point or a comma; return it. The line is always there, so that the button
+    below stays in its place.
+    """
+    try:
+        value = float(text.strip().replace(",", "."))
+    except ValueError:
+        value = math.nan
+    is_number = math.isfinite(value)
+    words = f"You predict {in_words(exercise, value)}." if is_number else f"Not a number: {text}." if text else ""
+    st.caption(as_text(words or "Type a number."))
+    return value if is_number else None
 
 
 def _order(exercise: Exercise, key: str) -> list[str] | None:

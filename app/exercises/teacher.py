@@ -3,17 +3,16 @@
 import io
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from zoneinfo import ZoneInfo
 
 import segno
 import streamlit as st
 
 from app.core.assets import macro
 from app.core.caches import VersionedCache
-from app.core.formatting import absolute
+from app.core.formatting import absolute, moment
 from app.exercises import prediction_chart
 from app.exercises.attempt import carry_out
-from app.exercises.catalogue import state_cell, state_in_words
+from app.exercises.catalogue import browser_zone, state_cell, state_in_words
 from app.ui import components, current_user, dialogs
 from app.ui.html import as_text, joined, nowrap, quiet, run_link, sweep_link, table, wide
 from app.ui.widgets import page_address, say_reach
@@ -39,19 +38,29 @@ def hand_out(exercise: Exercise, state: ExerciseState) -> None:
     code, settings = st.columns([1, 2], gap="large")
     with code:
         drawn = segno.make(url, error="m", micro=False).svg_data_uri(omitsize=True, border=2, light="#fff")
-        st.html(_QR(drawn, url))
+        st.html(_QR(drawn, url, state_in_words(state) if state.deadline and state.is_open else ""))
         say_reach(url)
     with settings, st.container(border=True):
         st.caption(as_text(state_in_words(state) or "Everyone can work on it; a class finds an opened one first."))
-        zone = st.context.timezone or "UTC"
+        opens, zone = current_user.control("open exercise"), browser_zone()
+        present = state.deadline if state.is_open else None
         until = st.datetime_input(
-            f"Deadline (optional, {zone.replace('_', ' ')})", value=None, key=f"exercise.{exercise.name}.deadline"
+            f"Deadline (optional, {zone.key.replace('_', ' ')})",
+            value=moment(present).astimezone(zone).replace(tzinfo=None) if present else None,
+            key=f"exercise.{exercise.name}.deadline.{present}",
         )
-        deadline = until.replace(tzinfo=ZoneInfo(zone)).isoformat() if until else ""
+        deadline = until.replace(tzinfo=zone).isoformat() if until else ""
         with st.container(horizontal=True):
-            label = "Set deadline" if state.opened_by and state.is_open else "Open for the class"
-            if st.button(label, type="primary", key="exercise.open", **current_user.control("open exercise")):
-                carry_out(lambda by: open_exercise(Home.find(), exercise.name, by=by, deadline=deadline))
+            is_open = state.opened_by and state.is_open
+            if st.button(
+                "Set deadline" if is_open else "Open for the class", type="primary", key="exercise.open", **opens
+            ):
+                if is_open and not deadline:
+                    st.error("Choose a deadline first.")
+                else:
+                    carry_out(lambda by: open_exercise(Home.find(), exercise.name, by=by, deadline=deadline))
+            if present and st.button("Remove deadline", key="exercise.endless", **opens):
+                carry_out(lambda by: open_exercise(Home.find(), exercise.name, by=by))
             closes = current_user.control("close exercise", disabled=not state.is_open)
             if st.button("Close", key="exercise.close", **closes):
                 carry_out(lambda by: close_exercise(Home.find(), exercise.name, by=by))
@@ -96,6 +105,9 @@ def watch(exercise: Exercise, reader: Reader) -> None:
     if rows:
         heads = ["Student", "State", "Attempts", "Prediction", "Result", "Distance", "Answers", "Runs"]
         st.html(table(heads, rows, caption="Students"))
+    if attempts:
+        with st.container(horizontal=True):
+            export(attempts, "exercise")
 
 
 def _members(reader: Reader) -> list[str]:
@@ -211,8 +223,8 @@ def ask_end() -> None:
     runs = sum(len(attempt.runs) for attempt in attempts)
     st.write(
         f"The exercises that were opened will be closed. {counted(runs, 'run')} of {counted(len(people), 'student')} "
-        "will be cancelled where they have not ended, and archived. Predictions, results and answers are kept: see Earlier "
-        "classes on this page."
+        "will be cancelled where they have not ended, and archived. Predictions, results and answers are kept: see "
+        "Earlier classes on this page."
     )
     also: list[str] = []
     if members:

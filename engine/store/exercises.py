@@ -12,7 +12,7 @@ from engine.errors import ConfigError, Forbidden, StoreError, WrongStatus, count
 from engine.store.access.authorization import AccessReader, command
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.records import ALIVE, ENDED, Status
-from engine.store.timestamps import now
+from engine.store.timestamps import in_minutes, now
 
 AttemptState = Literal["predicted", "waiting", "running", "to hand in", "handed in"]
 _ATTEMPT = (
@@ -42,10 +42,10 @@ class ExerciseState:
         """Return why `what`, such as 'an answer', is refused now, as a sentence; empty while it is accepted."""
         if self.is_open:
             return ""
-        rule = f"was closed by {self.closed_by} at {self.closed_at}"
+        rule = f"was closed by {self.closed_by} at {in_minutes(self.closed_at or '')}"
         if self.closed_at is None:
-            rule = f"had its deadline at {self.deadline}"
-        return f"Exercise '{self.name}' {rule}, so {what} is not accepted any more. Ask your teacher to open it again."
+            rule = f"had its deadline at {in_minutes(self.deadline or '')}"
+        return f"This exercise {rule}, so {what} is not accepted any more. Ask your teacher to open it again."
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def hold_class(home: Home, address: str, browser: Browser, run: Callable[[], Non
 
         for at, page in enumerate(pages):
             expect(page.get_by_role("button", name="Launch", exact=True)).to_be_disabled()
-            page.get_by_role("spinbutton", name="Test accuracy").fill(str(70 + 5 * at))
+            page.get_by_role("textbox", name="Test accuracy").fill(str(70 + 5 * at))
             page.get_by_role("button", name="Predict", exact=True).click()
             page.get_by_role("button", name="Launch", exact=True).click()
             expect(page.get_by_text("Run ", exact=False).first).to_be_visible()
