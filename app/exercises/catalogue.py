@@ -7,8 +7,9 @@ import streamlit as st
 
 from app.core.assets import at
 from app.core.formatting import moment
-from app.ui.html import as_cell, as_text, block, entry, joined, link, strong
+from app.ui.html import as_cell, as_text, block, entry, joined, link, stacked, strong
 from engine.exercises.catalogue import ExerciseCatalogue, ExerciseFile
+from engine.home import Home
 from engine.registry import experiment_title
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt, ExerciseState
@@ -69,6 +70,17 @@ def state_in_words(state: ExerciseState) -> str:
     if state.deadline:
         until = f"until {moment(state.deadline).astimezone(browser_zone()):%Y-%m-%d %H:%M %Z}"
     return f"Opened by {state.opened_by}, {until}."
+
+
+def opened(home: Home, reader: Reader) -> str:
+    """Return links to the exercises that are open for a class, with their deadlines, as HTML; empty without any."""
+    states = [state for state in reader.exercises.states().values() if state.opened_by and state.is_open]
+    files = ExerciseCatalogue(home).listed if states else {}
+    return stacked(
+        link(files[state.name].title, at(f"/exercises?exercise={state.name}")) + f": {state_in_words(state)}"
+        for state in states
+        if state.name in files
+    )
 
 
 def broken(catalogue: ExerciseCatalogue) -> None:

@@ -189,6 +189,7 @@ def test_a_deadline_is_there_to_change_and_is_removed_by_its_own_button(
 
     test = page("speed", monkeypatch, "Teacher", view="Class")
     assert str(test.datetime_input[0].value).startswith("2099-01-01 12:00")
+    assert "How fast is it?</a>: Opened by Teacher, until 2099-01-01 12:00 UTC." in html(opened("home"))
     assert "<span>Opened by Teacher, until" in html(test), "presented with the QR code"
     test.button(key="exercise.open").click().run()
     assert deadline() == "2099-01-01T12:00:00.000Z", "a press without a change keeps it"
