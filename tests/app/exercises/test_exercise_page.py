@@ -87,15 +87,15 @@ def test_a_student_predicts_before_the_launch_and_hands_in_after_the_runs(
 def test_a_curve_is_typed_and_an_order_is_chosen_whole(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     classes.write(home, "speed", "ranking")
     test = page("speed", monkeypatch, "Ada")
-    test.number_input(key="exercise.speed.value.0").set_value(2.0).run()
+    test.text_input(key="exercise.speed.value.0").set_value("2,5").run()
     assert "1 of 2 values to set." in said(test)
-    test.number_input(key="exercise.speed.value.1").set_value(3.0).run()
+    test.text_input(key="exercise.speed.value.1").set_value("3").run()
     test.multiselect(key="exercise.speed.group").set_value(["Alan"])
     test.button(key="exercise.speed.predict").click().run()
     with Reader.open(home) as reader:
         (attempt,) = reader.exercises.attempts(person="Alan")
-    assert (attempt.prediction, attempt.people) == ([[1.0, 2.0], [2.0, 3.0]], ("Ada", "Alan"))
-    assert "2, 3 s at trainers 1, 2" in said(test) and "Predicted with Alan" in said(test)
+    assert (attempt.prediction, attempt.people) == ([[1.0, 2.5], [2.0, 3.0]], ("Ada", "Alan"))
+    assert "2.5, 3 s at trainers 1, 2" in said(test) and "Predicted with Alan" in said(test)
     test = page("ranking", monkeypatch, "Ada")
     chosen = test.multiselect(key="exercise.ranking.order")
     assert "highest test accuracy" in chosen.label
