@@ -44,13 +44,14 @@ def hand_out(exercise: Exercise, state: ExerciseState) -> None:
         st.caption(as_text(state_in_words(state) or "Everyone can work on it; a class finds an opened one first."))
         opens, zone = current_user.control("open exercise"), browser_zone()
         present = state.deadline if state.is_open else None
-        until = st.datetime_input(
-            f"Deadline (optional, {zone.key.replace('_', ' ')})",
-            value=moment(present).astimezone(zone).replace(tzinfo=None) if present else None,
-            key=f"exercise.{exercise.name}.deadline.{present}",
-        )
-        deadline = until.replace(tzinfo=zone).isoformat() if until else ""
-        with st.container(horizontal=True):
+        with st.container(horizontal=True, vertical_alignment="bottom"):  # the open calendar covers what is below
+            until = st.datetime_input(
+                f"Deadline (optional, {zone.key.replace('_', ' ')})",
+                value=moment(present).astimezone(zone).replace(tzinfo=None) if present else None,
+                key=f"exercise.{exercise.name}.deadline.{present}",
+                width=280,
+            )
+            deadline = until.replace(tzinfo=zone).isoformat() if until else ""
             is_open = state.opened_by and state.is_open
             if st.button(
                 "Set deadline" if is_open else "Open for the class", type="primary", key="exercise.open", **opens
@@ -96,6 +97,8 @@ def watch(exercise: Exercise, reader: Reader) -> None:
             st.caption(f"{counted(len(unique) - len(same), 'prediction')} of an earlier version of the file left out.")
     else:
         st.write("No predictions yet. They appear here, all in one chart, as students predict.")
+        if reader.exercises.attempts(exercise=exercise.name, earlier_classes=True):
+            st.caption("Those of classes that have ended are on the page Exercises, under Earlier classes.")
     st.header("Students", anchor=False)
     tries = {person: len(own) for (person, _), own in latest(attempts).items()}
     rows = [

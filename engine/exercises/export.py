@@ -76,7 +76,7 @@ def class_csv(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> bytes:
     missing = [(member, name) for member in members for name in titles if (member, name) not in counting]
     empty = [""] * (len(COLUMNS) - 6)
     rows += [(member, name, titles[name], "", 0, "waiting for prediction", *empty) for member, name in missing]
-    return as_csv(Table(COLUMNS, sorted(rows, key=lambda row: row[:2])))
+    return as_csv(Table(COLUMNS, sorted(rows, key=lambda row: (str(row[0]), str(row[1])))))
 
 
 def class_bundle(reader: Reader, attempts: Sequence[ExerciseAttempt], file: Path | IO[bytes], *, by: str) -> int:

@@ -170,6 +170,7 @@ def test_a_class_is_watched_revealed_and_ended(home: Home, monkeypatch: pytest.M
     AppTest.from_function(script, default_timeout=PATIENCE_S).run().button(key="exercises.end.now").click().run()
     with Reader.open(home) as reader:
         assert not reader.exercises.attempts() and len(reader.exercises.attempts(earlier_classes=True)) == 2
+    assert "under Earlier classes" in said(page("speed", monkeypatch, "Teacher", view="Class"))
     after = opened("exercises")
     (fold,) = (each for each in after.expander if each.label == "Earlier classes")
     assert "Alan" in str([each.proto for each in fold.get("html")]), "its table stays"
