@@ -53,18 +53,18 @@ def hand_out(exercise: Exercise, state: ExerciseState) -> None:
             )
             deadline = until.replace(tzinfo=zone).isoformat() if until else ""
             is_open = state.opened_by and state.is_open
-            if st.button(
-                "Set deadline" if is_open else "Open for the class", type="primary", key="exercise.open", **opens
-            ):
-                if is_open and not deadline:
-                    st.error("Choose a deadline first.")
-                else:
-                    carry_out(lambda by: open_exercise(Home.find(), exercise.name, by=by, deadline=deadline))
-            if present and st.button("Remove deadline", key="exercise.endless", **opens):
-                carry_out(lambda by: open_exercise(Home.find(), exercise.name, by=by))
+            words = "Set deadline" if is_open else "Open for the class"
+            opened = st.button(words, type="primary", key="exercise.open", **opens)
+            freed = present is not None and st.button("Remove deadline", key="exercise.endless", **opens)
             closes = current_user.control("close exercise", disabled=not state.is_open)
-            if st.button("Close", key="exercise.close", **closes):
-                carry_out(lambda by: close_exercise(Home.find(), exercise.name, by=by))
+            closed = st.button("Close", key="exercise.close", **closes)
+        if opened and is_open and not deadline:
+            st.error("Choose a deadline first.")
+        elif opened or freed:
+            until_then = "" if freed else deadline
+            carry_out(lambda by: open_exercise(Home.find(), exercise.name, by=by, deadline=until_then))
+        elif closed:
+            carry_out(lambda by: close_exercise(Home.find(), exercise.name, by=by))
 
 
 def watch(exercise: Exercise, reader: Reader) -> None:
