@@ -13,7 +13,7 @@ from app.run.summary_html import showed
 from app.sweep.chart import matrix
 from app.sweep.header import share_done
 from app.ui import components, current_user, widgets
-from app.ui.html import as_text, bar, breadcrumb, link, run_link, sweep_link
+from app.ui.html import as_text, bar, breadcrumb, link, run_link
 from app.ui.store_access import reading
 from engine.config_values import values_in_words
 from engine.errors import EngineError
@@ -39,13 +39,13 @@ def progress(attempt: ExerciseAttempt, reader: Reader) -> None:
         if sweep.active:
             st.html(bar(share_done(runs), f"Progress of sweep {sweep.id}"))
         st.html(matrix(sweep, runs))
-        st.html(sweep_link(f"Sweep {sweep.id}", sweep.id))
+        st.markdown(f"[Sweep {sweep.id}]({at('/sweep')}?sweep={sweep.id})")  # in a tab of its own
         return
     for run_id in attempt.runs:
         entry = reader.runs.entry(run_id)
         if entry.status not in ENDED:
             st.html(progress_bar(entry))
-        st.html(run_link(f"Run {run_id}: {entry.status}", run_id))
+        st.markdown(f"[Run {run_id}: {entry.status}]({at('/run')}?run={run_id})")  # in a tab of its own
 
 
 def why(attempt: ExerciseAttempt, reader: Reader) -> None:
@@ -79,6 +79,8 @@ def one(exercise: Exercise) -> None:
             components.pulse(token, of_exercises=True, every_ms=EVERY_MS)
             return
         widgets.runner_banner(reader)
+        if state.is_open and (words := catalogue.state_in_words(state)):
+            st.caption(as_text(words))
         text, work = st.columns([4, 5], gap="large")
         with text:
             steps.matter(exercise)

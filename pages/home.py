@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from app.actions import annotations
+from app.exercises import catalogue
 from app.home import recent, summary
 from app.home.recent import experiments_html
 from app.launch.launch_panel import newcomer, own_script
@@ -34,6 +35,8 @@ def page() -> None:
         since = recent.since()
         found = summary.standing(Home.find(), since)
         widgets.runner_banner(reader)
+        if exercises := catalogue.opened(Home.find(), reader):
+            st.html(exercises)
         if reader.runs.count():
             lab({name: slot(name, content) for name, content in found.slots.items()}, reader)
         else:

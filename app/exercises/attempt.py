@@ -18,7 +18,7 @@ from app.ui.documentation import GUIDES, linked, page_body, pages
 from app.ui.html import TERMS, as_text
 from app.ui.store_access import message_of
 from engine.errors import ConfigError, EngineError, counted
-from engine.exercises.attempts import hand_in, launch_attempt, predict
+from engine.exercises.attempts import ANSWER_LENGTH, hand_in, launch_attempt, predict
 from engine.exercises.export import predicted
 from engine.exercises.files import Exercise, exercise_of
 from engine.exercises.outcome import distance, measured
@@ -33,10 +33,14 @@ NEW = 0
 FRESH_S = 5.0
 """Greatest age of the estimates of the queue, which a whole class shares."""
 ALONE = (
-    "Its figure depends on time, so each run has the machine to itself; the runs of a class take turns. Nothing is "
+    "Its figure depends on time, so no two runs are at work at once; the runs of a class take turns. Nothing is "
     "graded by the time on the clock."
 )
-SHARED = "The runs of a class take turns in the queue. The figure does not depend on how busy the machine is."
+SHARED = "The runs of a class take turns in the queue. Runs of the same settings differ a little."
+_DRAFTS: dict[tuple[Home, str, int], dict[int, str]] = {}
+"""Answers that are not handed in, by person and attempt: in the memory of this process, so that they survive a visit to
+the page of the run and a reload.
+"""
 _WAITS: VersionedCache[dict[int, Wait]] = VersionedCache()
 Shows = Callable[[ExerciseAttempt, Reader], None]
 """Shows something of the runs of an attempt; the page gives it."""
@@ -208,52 +212,62 @@ def _compare(exercise: Exercise, attempt: ExerciseAttempt | None, reader: Reader
         st.caption("Your prediction and the measured result, in one chart.")
         return
     found, given = measured(reader, attempt), predicted(attempt)
-    results = [("Measured", found.value)] if found.value is not None else []
+    value = found.value if attempt.has_ended else None
+    results = [("Measured", value)] if value is not None else []
     figure, colours = prediction_chart.chart(exercise, [("Your prediction", given)], results)
     alt = f"{exercise.title}: prediction{' and result' if results else ''}"
     components.figure(
         f"exercise-{attempt.id}", figure, alt=alt, height=prediction_chart.HEIGHT_PX, colours=colours, table=True
     )
-    if found.value is None:
+    if value is None:
         lost = attempt.has_ended and found.missing
         words = f"No result: {', '.join(filter(None, found.missing)) or 'the run'} recorded no value." if lost else ""
         st.caption(as_text(words or "The result is drawn here when the runs have ended."))
         return
-    apart = distance(given, found.value)
-    st.markdown(f"Measured: **{as_text(prediction_chart.in_words(exercise, found.value))}**")
+    apart = distance(given, value)
+    st.markdown(f"Measured: **{as_text(prediction_chart.in_words(exercise, value))}**")
     st.markdown(f"Your prediction: **{as_text(apart.words)}**")
     if exercise.time_counts:
         fewest = min(cell.runs for cell in found.cells.values())
-        of = f"is the mean of at least {fewest} runs" if fewest > 1 else "has a single run: repeats would tell more"
-        st.caption(f"Taken alone on the machine; each value {of}.")
-    why(attempt, reader)
+        of = f"mean of at least {fewest} runs" if fewest > 1 else "value from at least one run"
+        st.caption(f"No other run of the lab was at work; each {of}.")
+    if attempt.handed_in_at:
+        why(attempt, reader)
+    else:
+        st.caption("What the run showed, and why, is here after the hand-in.")
 
 
 def _answer(exercise: Exercise, attempt: ExerciseAttempt | None, state: ExerciseState) -> None:
     if attempt and attempt.handed_in_at:
+        _DRAFTS.pop((Home.find(), current_user.name() or "", attempt.id), None)
         for question, answer in zip(exercise.questions, attempt.answers, strict=False):
             st.markdown(f"**{as_text(question)}**")
             st.text(answer)
         st.success(as_text(f"Handed in by {attempt.handed_in_by}."))
         return
-    key = f"exercise.{exercise.name}.answer.{attempt.id if attempt else NEW}"
+    if attempt is None:
+        st.caption(f"{counted(len(exercise.questions), 'question')}, shown after your prediction.")
+        return
+    drafts = _DRAFTS.setdefault((Home.find(), current_user.name() or "", attempt.id), {})
     answers = []
     for at, question in enumerate(exercise.questions):
         st.markdown(f"**{as_text(question)}**")
-        answer = st.text_area(
+        key = f"exercise.{exercise.name}.answer.{attempt.id}.{at}"
+        st.session_state.setdefault(key, drafts.get(at, ""))
+        drafts[at] = st.text_area(
             f"Answer {at + 1}",
-            key=f"{key}.{at}",
+            key=key,
             height=90,
+            max_chars=ANSWER_LENGTH,
             placeholder="In a sentence",
-            disabled=attempt is None,
             label_visibility="collapsed",
         )
-        answers.append(answer)
+        answers.append(drafts[at])
     refusal = current_user.why_not("hand in") or state.refusal("an answer") or None
-    if not refusal and not (attempt and attempt.has_ended):
+    if not refusal and not attempt.has_ended:
         refusal = "You can hand in when the runs have ended."
     off = current_user.off(refusal)
     if refusal:
         st.caption(as_text(refusal))
-    if st.button("Hand in", type="primary", key=f"exercise.{exercise.name}.hand_in", **off) and attempt:
+    if st.button("Hand in", type="primary", key=f"exercise.{exercise.name}.hand_in", **off):
         carry_out(lambda by: hand_in(Home.find(), attempt.id, answers, by=by))

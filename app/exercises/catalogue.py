@@ -1,13 +1,15 @@
 """The list of exercises: what each asks for, whether it is open, how far a person is; broken files for teachers."""
 
 from collections.abc import Sequence
+from zoneinfo import ZoneInfo
 
 import streamlit as st
 
 from app.core.assets import at
-from app.core.formatting import absolute
-from app.ui.html import as_cell, as_text, block, entry, joined, link, strong
+from app.core.formatting import moment
+from app.ui.html import as_cell, as_text, block, entry, joined, link, stacked, strong
 from engine.exercises.catalogue import ExerciseCatalogue, ExerciseFile
+from engine.home import Home
 from engine.registry import experiment_title
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt, ExerciseState
@@ -18,15 +20,10 @@ STATES: dict[str, tuple[Status, str]] = {
     "predicted": ("starting", "predicted"),
     "waiting": ("queued", "queued"),
     "running": ("running", "running"),
-    "done": ("finished", "done"),
+    "to hand in": ("stopping", "to hand in"),
     "handed in": ("finished", "handed in"),
 }
 """The status that gives an attempt's state its colour, and its word."""
-
-
-def address(name: str) -> str:
-    """Return the address of one exercise, without the console's base path."""
-    return f"/exercises?exercise={name}"
 
 
 def state_cell(attempt: ExerciseAttempt | None) -> str:
@@ -53,8 +50,14 @@ def _card(file: ExerciseFile, state: ExerciseState, attempt: ExerciseAttempt | N
         *filter(None, [state_in_words(state).rstrip(".") if state.is_open else "closed"]),
     ]
     return entry(
-        strong(link(file.exercise.title, at(address(file.name)))), [*facts, *([state_cell(attempt)] if attempt else [])]
+        strong(link(file.exercise.title, at(f"/exercises?exercise={file.name}"))),
+        [*facts, *([state_cell(attempt)] if attempt else [])],
     )
+
+
+def browser_zone() -> ZoneInfo:
+    """Return the time zone of the browser; UTC if it is unknown."""
+    return ZoneInfo(st.context.timezone or "UTC")
 
 
 def state_in_words(state: ExerciseState) -> str:
@@ -63,8 +66,21 @@ def state_in_words(state: ExerciseState) -> str:
         return state.refusal("work").partition(", so ")[0] + "."
     if not state.opened_by:
         return ""
-    until = f"until {absolute(state.deadline)}" if state.deadline else "without a deadline"
+    until = "without a deadline"
+    if state.deadline:
+        until = f"until {moment(state.deadline).astimezone(browser_zone()):%Y-%m-%d %H:%M %Z}"
     return f"Opened by {state.opened_by}, {until}."
+
+
+def opened(home: Home, reader: Reader) -> str:
+    """Return links to the exercises that are open for a class, with their deadlines, as HTML; empty without any."""
+    states = [state for state in reader.exercises.states().values() if state.opened_by and state.is_open]
+    files = ExerciseCatalogue(home).listed if states else {}
+    return stacked(
+        link(files[state.name].title, at(f"/exercises?exercise={state.name}")) + f": {state_in_words(state)}"
+        for state in states
+        if state.name in files
+    )
 
 
 def broken(catalogue: ExerciseCatalogue) -> None:

@@ -57,6 +57,8 @@ def chart(
     """Return the figure of predictions and results by person, and the palette index of each trace. Several results
     have their mean as a line; without `named` no trace has a person's name.
     """
+    if not named:  # the order of the students would tell who is who
+        predictions = sorted(predictions, key=lambda each: cast(float, each[1]))
     labels = [label for _, label in places(exercise)] if exercise.predict.kind == "curve" else list(exercise.cells)
     traces, colours = [], []
     if exercise.predict.kind == "number":

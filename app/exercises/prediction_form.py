@@ -1,11 +1,12 @@
 """The form of a prediction: a number, an order, or a curve that is drawn or typed."""
 
+import math
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from app.exercises.prediction_chart import lower_label, places
+from app.exercises.prediction_chart import in_words, lower_label, places
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.run_values import lower_title
@@ -18,10 +19,31 @@ def prediction(exercise: Exercise, key: str) -> Any:
     if task.text:
         st.markdown(f"**{as_text(task.text)}**")
     if task.kind == "number":
-        return st.number_input(task.label, value=None, key=f"{key}.number", format="%g", placeholder="a number")
+        return _number(exercise, st.text_input(task.label, key=f"{key}.number", placeholder="a number, such as 2.5"))
     if task.kind == "order":
         return _order(exercise, key)
     return _curve(exercise, key)
+
+
+def _number(exercise: Exercise, text: str) -> float | None:
+    """Say how a typed number is read, with a point or a comma; return it. The line is always there, so that the button
+    below stays in its place.
+    """
+    value = _read(text)
+    words = (
+        f"You predict {in_words(exercise, value)}." if value is not None else f"Not a number: {text}." if text else ""
+    )
+    st.caption(as_text(words or "Type a number."))
+    return value
+
+
+def _read(text: str) -> float | None:
+    """Return a typed number, with a point or a comma; None for another text."""
+    try:
+        value = float(text.strip().replace(",", "."))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _order(exercise: Exercise, key: str) -> list[str] | None:
@@ -43,11 +65,12 @@ def _curve(exercise: Exercise, key: str) -> list[tuple[float, float]] | None:
     task, along = exercise.predict, places(exercise)
     keys = [f"{key}.value.{at}" for at in range(len(along))]
     for each in keys:
-        st.session_state.setdefault(each, None)
+        st.session_state.setdefault(each, "")
+    values = [_read(st.session_state[each]) for each in keys]
     title, low, high = lower_title(exercise.axis), float(task.low or 0.0), float(task.high or 100.0)
     data = {
         "places": [label for _, label in along],
-        "values": [st.session_state[each] for each in keys],
+        "values": values,
         "low": low,
         "high": high,
         "x": title.capitalize(),
@@ -58,15 +81,15 @@ def _curve(exercise: Exercise, key: str) -> list[tuple[float, float]] | None:
     components.draw(f"{key}.draw", data, partial(_drawn, f"{key}.draw", keys))
     with st.expander("Type the values instead"), st.container(horizontal=True):
         for each, (_, label) in zip(keys, along, strict=True):
-            st.number_input(f"{title} {label}", key=each, format="%g", width=130)
-    values = [st.session_state[each] for each in keys]
-    if None in values:
-        st.caption(f"{values.count(None)} of {len(values)} values to set.")
+            st.text_input(f"{title} {label}", key=each, width=130)
+    points = [(x, y) for (x, _), y in zip(along, values, strict=True) if y is not None]
+    if len(points) < len(along):
+        st.caption(f"{len(along) - len(points)} of {len(along)} values to set.")
         return None
-    return [(x, float(y)) for (x, _), y in zip(along, values, strict=True)]
+    return points
 
 
 def _drawn(key: str, keys: list[str]) -> None:
     """Take the values of a stroke into the fields."""
     for each, value in zip(keys, st.session_state[key]["values"] or [], strict=False):
-        st.session_state[each] = None if value is None else float(value)
+        st.session_state[each] = "" if value is None else f"{value:.12g}"

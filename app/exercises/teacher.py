@@ -3,16 +3,16 @@
 import io
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from zoneinfo import ZoneInfo
 
 import segno
 import streamlit as st
 
 from app.core.assets import macro
 from app.core.caches import VersionedCache
+from app.core.formatting import absolute, moment
 from app.exercises import prediction_chart
 from app.exercises.attempt import carry_out
-from app.exercises.catalogue import address, state_cell, state_in_words
+from app.exercises.catalogue import browser_zone, state_cell, state_in_words
 from app.ui import components, current_user, dialogs
 from app.ui.html import as_text, joined, nowrap, quiet, run_link, sweep_link, table, wide
 from app.ui.widgets import page_address, say_reach
@@ -26,32 +26,45 @@ from engine.notices.public_url import public_url
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt, ExerciseState
 
+_DONE = "exercises.done"
 _QR = macro("ui/pieces.html", "qr")
 _OUTCOMES: VersionedCache[Mapping[int, tuple[Measured, Distance | None]]] = VersionedCache()
 
 
 def hand_out(exercise: Exercise, state: ExerciseState) -> None:
     """Show the address as text and as a QR code, and what opens and closes the exercise."""
-    url = f"{public_url()}{address(exercise.name)}" if public_url() else page_address(address(exercise.name))
+    path = f"/exercises?exercise={exercise.name}"
+    url = f"{public_url()}{path}" if public_url() else page_address(path)
     code, settings = st.columns([1, 2], gap="large")
     with code:
         drawn = segno.make(url, error="m", micro=False).svg_data_uri(omitsize=True, border=2, light="#fff")
-        st.html(_QR(drawn, url))
+        st.html(_QR(drawn, url, state_in_words(state) if state.deadline and state.is_open else ""))
         say_reach(url)
     with settings, st.container(border=True):
         st.caption(as_text(state_in_words(state) or "Everyone can work on it; a class finds an opened one first."))
-        zone = st.context.timezone or "UTC"
-        until = st.datetime_input(
-            f"Deadline (optional, {zone.replace('_', ' ')})", value=None, key=f"exercise.{exercise.name}.deadline"
-        )
-        deadline = until.replace(tzinfo=ZoneInfo(zone)).isoformat() if until else ""
-        with st.container(horizontal=True):
-            label = "Set deadline" if state.opened_by and state.is_open else "Open for the class"
-            if st.button(label, type="primary", key="exercise.open", **current_user.control("open exercise")):
-                carry_out(lambda by: open_exercise(Home.find(), exercise.name, by=by, deadline=deadline))
+        opens, zone = current_user.control("open exercise"), browser_zone()
+        present = state.deadline if state.is_open else None
+        with st.container(horizontal=True, vertical_alignment="bottom"):  # the open calendar covers what is below
+            until = st.datetime_input(
+                f"Deadline (optional, {zone.key.replace('_', ' ')})",
+                value=moment(present).astimezone(zone).replace(tzinfo=None) if present else None,
+                key=f"exercise.{exercise.name}.deadline.{present}",
+                width=280,
+            )
+            deadline = until.replace(tzinfo=zone).isoformat() if until else ""
+            is_open = state.opened_by and state.is_open
+            words = "Set deadline" if is_open else "Open for the class"
+            opened = st.button(words, type="primary", key="exercise.open", **opens)
+            freed = present is not None and st.button("Remove deadline", key="exercise.endless", **opens)
             closes = current_user.control("close exercise", disabled=not state.is_open)
-            if st.button("Close", key="exercise.close", **closes):
-                carry_out(lambda by: close_exercise(Home.find(), exercise.name, by=by))
+            closed = st.button("Close", key="exercise.close", **closes)
+        if opened and is_open and not deadline:
+            st.error("Choose a deadline first.")
+        elif opened or freed:
+            until_then = "" if freed else deadline
+            carry_out(lambda by: open_exercise(Home.find(), exercise.name, by=by, deadline=until_then))
+        elif closed:
+            carry_out(lambda by: close_exercise(Home.find(), exercise.name, by=by))
 
 
 def watch(exercise: Exercise, reader: Reader) -> None:
@@ -84,6 +97,8 @@ def watch(exercise: Exercise, reader: Reader) -> None:
             st.caption(f"{counted(len(unique) - len(same), 'prediction')} of an earlier version of the file left out.")
     else:
         st.write("No predictions yet. They appear here, all in one chart, as students predict.")
+        if reader.exercises.attempts(exercise=exercise.name, earlier_classes=True):
+            st.caption("Those of classes that have ended are on the page Exercises, under Earlier classes.")
     st.header("Students", anchor=False)
     tries = {person: len(own) for (person, _), own in latest(attempts).items()}
     rows = [
@@ -93,6 +108,9 @@ def watch(exercise: Exercise, reader: Reader) -> None:
     if rows:
         heads = ["Student", "State", "Attempts", "Prediction", "Result", "Distance", "Answers", "Runs"]
         st.html(table(heads, rows, caption="Students"))
+    if attempts:
+        with st.container(horizontal=True):
+            export(attempts, "exercise")
 
 
 def _members(reader: Reader) -> list[str]:
@@ -118,7 +136,7 @@ def _row(
         nowrap(prediction_chart.in_words(exercise, predicted(attempt), with_places=False)),
         nowrap(prediction_chart.in_words(exercise, result.value, with_places=False)),
         wide(apart.words) if apart else "–",
-        wide(" ".join(attempt.answers)) if attempt.answers else "–",
+        wide(" ".join(f"{at}. {answer}" for at, answer in enumerate(attempt.answers, 1))) if attempt.answers else "–",
         nowrap(_runs(attempt)),
     ]
 
@@ -133,23 +151,42 @@ def _runs(attempt: ExerciseAttempt) -> str:
 
 
 def board(titles: Mapping[str, str], reader: Reader) -> None:
-    """Show students by exercises, with the export and the end of the class; nothing before there is an attempt."""
-    attempts = reader.exercises.attempts()
-    if not attempts:
-        return
-    st.header("Class", anchor=False)
+    """Show students by exercises, with the export and the end of the class; nothing before there is an attempt. Classes
+    that have ended are below, one by one.
+    """
+    if done := st.session_state.pop(_DONE, None):
+        st.success(done)
+    by_end: dict[str | None, list[ExerciseAttempt]] = {}
+    for attempt in reader.exercises.attempts(earlier_classes=True):
+        by_end.setdefault(attempt.class_ended_at, []).append(attempt)
+    if present := by_end.pop(None, None):
+        st.header("Class", anchor=False)
+        _overview(titles, present, reader, _members(reader))
+        with st.container(horizontal=True):
+            export(present, "class")
+            if st.button("End the class", key="exercises.end", **current_user.control("end class")):
+                dialogs.open_soon(ask_end)
+    if by_end:
+        with st.expander("Earlier classes"):
+            ended = st.selectbox("Ended", sorted(map(str, by_end), reverse=True), format_func=absolute, width=300)
+            _overview(titles, by_end[ended], reader, [])
+            with st.container(horizontal=True):
+                export(by_end[ended], "earlier")
+
+
+def _overview(
+    titles: Mapping[str, str], attempts: Sequence[ExerciseAttempt], reader: Reader, members: Sequence[str]
+) -> None:
+    """Show the students of a class by exercises."""
     counting = latest(attempts)
     names = [name for name in titles if any(exercise == name for _, exercise in counting)]
     unique = {own[-1].id: own[-1] for own in counting.values()}
-    found = _OUTCOMES.get((Home.find(), ""), reader.exercises.token(), lambda: outcomes(reader, list(unique.values())))
-    people = sorted({person for person, _ in counting} | set(_members(reader)), key=str.casefold)
+    key = Home.find(), attempts[0].class_ended_at
+    found = _OUTCOMES.get(key, reader.exercises.token(), lambda: outcomes(reader, list(unique.values())))
+    people = sorted({person for person, _ in counting} | {*members}, key=str.casefold)
     rows = [[person, *(_cell(counting.get((person, name)), found) for name in names)] for person in people]
     heads = ["Student", *(titles[name] for name in names)]
     st.html(table(heads, rows, caption="Students by exercises"))
-    with st.container(horizontal=True):
-        export(attempts, "class")
-        if st.button("End the class", key="exercises.end", **current_user.control("end class")):
-            dialogs.open_soon(ask_end)
 
 
 def _cell(own: Sequence[ExerciseAttempt] | None, found: Mapping[int, tuple[Measured, Distance | None]]) -> str:
@@ -188,18 +225,27 @@ def ask_end() -> None:
     people = {*chain.from_iterable(attempt.people for attempt in attempts)}
     runs = sum(len(attempt.runs) for attempt in attempts)
     st.write(
-        f"All exercises are closed. {counted(runs, 'run')} of {counted(len(people), 'student')} are cancelled where "
-        "they have not ended, and archived. Predictions, results and answers are kept; export them first."
+        f"The exercises that were opened will be closed. {counted(runs, 'run')} of {counted(len(people), 'student')} "
+        "will be cancelled where they have not ended, and archived. Predictions, results and answers are kept: see "
+        "Earlier classes on this page."
     )
     also: list[str] = []
     if members:
         also = st.multiselect(
             "Accounts without an attempt to disable too", [name for name in members if name not in people]
         )
-        st.write("The accounts of its students are disabled: they can't sign in until an admin enables them.")
+        st.write("The accounts of its students will be disabled: they can't sign in until an admin enables them.")
     with st.container(horizontal=True):
         export(attempts, "end")
         if st.button("End the class", type="primary", key="exercises.end.now"):
-            carry_out(lambda by: end_class(Home.find(), by=by, also=also))
+            carry_out(lambda by: _end(by, also))
         if st.button("Cancel", key="exercises.end.not"):
             st.rerun()
+
+
+def _end(by: str, also: Sequence[str]) -> None:
+    ended = end_class(Home.find(), by=by, also=also)
+    st.session_state[_DONE] = (
+        f"The class has ended: {counted(len(ended.attempts), 'attempt')}, {counted(ended.archived, 'run')} archived, "
+        f"{counted(len(ended.disabled), 'account')} disabled. Its results are below, under Earlier classes."
+    )

@@ -20,7 +20,7 @@ from engine.notices.public_url import public_url
 from engine.store import Person, Store
 from engine.store.access.people import EMAIL_LENGTH, NAME_LENGTH
 
-_TYPED = "people.typed"
+_TYPED, _ADDRESS = "people.typed", "people.list.printed_address"
 DONE = "people.done"
 """What the last dialog did, for the page to say."""
 _unconfirmed: dict[str, list[Slip]] = {}
@@ -47,18 +47,34 @@ def show_sheet(slips: Sequence[Slip]) -> None:
     """
     count = "1 account" if len(slips) == 1 else f"{len(slips)} accounts"
     st.write(f"{count} added. The passwords are not stored: print or save the slips, then confirm.")
-    address = st.text_input(
-        "Address on the slips", public_url() or page_address("/"), help="Where these people open the console."
-    )
-    if is_of_this_machine(address.strip()):
-        st.warning("This address opens the console on this machine only. Enter the one that these people use.")
-    page = sheet(slips, address.strip())
+    if (address := st.session_state.get(_ADDRESS)) is None:
+        _ask_address()
+        return
+    page = sheet(slips, address)
     st.iframe(page, height=440, alt="Slips with names and passwords")
     with st.container(horizontal=True):
         st.download_button("Save", page, "slips.html", "text/html", key="people.list.save", on_click="ignore")
+        st.button("Change the address", key="people.list.again", on_click=st.session_state.pop, args=(_ADDRESS,))
         if st.button("The slips are printed or saved", type="primary", key="people.list.printed"):
             _unconfirmed.pop(current_user.key(), None)
+            del st.session_state[_ADDRESS]
             st.rerun()
+
+
+def _ask_address() -> None:
+    """Ask for the address on the slips in a form, so that the slips shown and saved always have what was typed."""
+    usual = public_url() or page_address("/")
+    with st.form("people.slips", border=False):
+        st.text_input(
+            "Address on the slips", usual, key="people.list.address", help="Where these people open the console."
+        )
+        if is_of_this_machine(usual):
+            st.warning("This address opens the console on this machine only. Enter the one that these people use.")
+        st.form_submit_button("Show the slips", type="primary", on_click=_take_address)
+
+
+def _take_address() -> None:
+    st.session_state[_ADDRESS] = st.session_state["people.list.address"].strip()
 
 
 @st.dialog("E-mail address")

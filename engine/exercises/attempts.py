@@ -18,7 +18,7 @@ from engine.store import Launch, Reader, Store
 from engine.store.exercises import ExerciseAttempt
 from engine.store.records import ENDED
 from engine.store.runs.commands import checked_text
-from engine.store.timestamps import in_seconds
+from engine.store.timestamps import in_minutes, in_seconds, now
 from engine.sweep.launch import launch_sweep, rehearse_sweep
 
 MOST_PEOPLE = 10
@@ -48,7 +48,9 @@ def launch_attempt(home: Home, attempt_id: int, changes: Mapping[str, Any], *, b
         attempt = reader.exercises.attempt(attempt_id)
         if attempt.runs:
             return attempt
-        asked = exercise_of(attempt.exercise, attempt.head).launch(by, attempt_id, changes)
+        own = reader.exercises.attempts(exercise=attempt.exercise, person=by)
+        number = sum(each.id <= attempt_id for each in own)
+        asked = exercise_of(attempt.exercise, attempt.head).launch(by, attempt_id, changes, number=number)
         try:
             launch(home, asked) if isinstance(asked, Launch) else launch_sweep(home, asked)
         except WrongStatus:  # of a second press at the same moment
@@ -74,7 +76,9 @@ def hand_in(home: Home, attempt_id: int, answers: Sequence[str], *, by: str) -> 
     given = [checked_text(f"answer {at}", answer, ANSWER_LENGTH) for at, answer in enumerate(answers, 1)]
     if len(given) != len(questions) or not all(given):
         count = sum(map(bool, given))
-        sentence = f"answers must be one per question ({len(questions)}), got {count}. Answer the others in a sentence."
+        sentence = (
+            f"Each of the {len(questions)} questions must have an answer, got {count}. Answer the others, then hand in."
+        )
         raise ConfigError.of("answers", sentence)
     with Store.open(home, timeout_s=PAGE_TIMEOUT_S) as store:
         store.exercises.hand_in(attempt_id, given, by=by)
@@ -107,11 +111,14 @@ def _deadline(text: str) -> str:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise ConfigError.of(
-            "deadline", f"deadline must be a time such as 2026-05-04 16:00, got '{text[:40]}'. Write it so."
+            "deadline", f"The deadline must be a time such as 2026-05-04 16:00, got '{text[:40]}'. Write it so."
         ) from None
     at = in_seconds(0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat())
     if at <= in_seconds(0):
-        raise ConfigError.of("deadline", f"deadline must be in the future, got {at}. Give a later time, or close it.")
+        raise ConfigError.of(
+            "deadline",
+            f"The deadline must be later than now ({in_minutes(now())}), got {in_minutes(at)}. Give a later time.",
+        )
     return at
 
 

@@ -49,7 +49,9 @@ def predicted(attempt: ExerciseAttempt) -> Prediction:
 
 
 def class_csv(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> bytes:
-    """Return a CSV file that spreadsheets open safely: a row per person and exercise, of the attempt that counts."""
+    """Return a CSV file that spreadsheets open safely: a row per person and exercise, of the attempt that counts; also
+    of each active member who has not begun an exercise of the present class.
+    """
     counting = latest(attempts)
     found = outcomes(reader, list({own[-1].id: own[-1] for own in counting.values()}.values()))
     rows = []
@@ -69,7 +71,12 @@ def class_csv(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> bytes:
                 *(attempt.predicted_at, attempt.handed_in_at or ""),
             )
         )
-    return as_csv(Table(COLUMNS, rows))
+    titles = {each.exercise: each.head["title"] for each in attempts if not each.class_ended_at}
+    members = [one.name for one in reader.people.everyone() if one.active and one.role == "member"]
+    missing = [(member, name) for member in members for name in titles if (member, name) not in counting]
+    empty = [""] * (len(COLUMNS) - 6)
+    rows += [(member, name, titles[name], "", 0, "waiting for prediction", *empty) for member, name in missing]
+    return as_csv(Table(COLUMNS, sorted(rows, key=lambda row: (str(row[0]), str(row[1])))))
 
 
 def class_bundle(reader: Reader, attempts: Sequence[ExerciseAttempt], file: Path | IO[bytes], *, by: str) -> int:

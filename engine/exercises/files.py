@@ -191,9 +191,13 @@ class Exercise(_Part):
             raise ConfigError(problems)
         return known.configure(self.preset, {**self.settings, **changed}).model_dump(mode="json")
 
-    def launch(self, owner: str, attempt_id: int | None, changes: Mapping[str, Any]) -> Launch | SweepLaunch:
-        """Return what an attempt launches; raises ConfigError for changes that are not allowed."""
-        name = self.title if attempt_id is None else f"{self.title}, attempt {attempt_id}"
+    def launch(
+        self, owner: str, attempt_id: int | None, changes: Mapping[str, Any], *, number: int = 1
+    ) -> Launch | SweepLaunch:
+        """Return what an attempt launches, `number` among those of its person; raises ConfigError for changes that are
+        not allowed.
+        """
+        name = self.title if attempt_id is None else f"{self.title}, attempt {number}"
         config = self.settings_with(changes)
         shared = Launch(self.experiment, config, owner, self.preset, name, attempt_id=attempt_id)
         if not self.sweep and self.repeats == 1:

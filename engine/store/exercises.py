@@ -12,9 +12,9 @@ from engine.errors import ConfigError, Forbidden, StoreError, WrongStatus, count
 from engine.store.access.authorization import AccessReader, command
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.records import ALIVE, ENDED, Status
-from engine.store.timestamps import now
+from engine.store.timestamps import in_minutes, now
 
-AttemptState = Literal["predicted", "waiting", "running", "done", "handed in"]
+AttemptState = Literal["predicted", "waiting", "running", "to hand in", "handed in"]
 _ATTEMPT = (
     "SELECT attempts.*, (SELECT json_group_array(json_array(runs.id, runs.status, runs.sweep_id)) FROM attempt_runs"
     " JOIN runs ON runs.id = run_id WHERE attempt_id = attempts.id) AS runs FROM attempts"
@@ -42,10 +42,10 @@ class ExerciseState:
         """Return why `what`, such as 'an answer', is refused now, as a sentence; empty while it is accepted."""
         if self.is_open:
             return ""
-        rule = f"was closed by {self.closed_by} at {self.closed_at}"
+        rule = f"was closed by {self.closed_by} at {in_minutes(self.closed_at or '')}"
         if self.closed_at is None:
-            rule = f"had its deadline at {self.deadline}"
-        return f"Exercise '{self.name}' {rule}, so {what} is not accepted any more. Ask your teacher to open it again."
+            rule = f"had its deadline at {in_minutes(self.deadline or '')}"
+        return f"This exercise {rule}, so {what} is not accepted any more. Ask your teacher to open it again."
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class ExerciseAttempt:
         if not self.runs:
             return "predicted"
         if self.has_ended:
-            return "done"
+            return "to hand in"
         return "running" if any(status != "queued" for status in self.runs.values()) else "waiting"
 
 

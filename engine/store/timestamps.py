@@ -34,6 +34,11 @@ def in_seconds(seconds: float, at: str | None = None) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def in_minutes(at: str) -> str:
+    """Return a stored time as a sentence has it, such as `2026-05-04 16:00 UTC`."""
+    return f"{at[:16].replace('T', ' ')} UTC"
+
+
 def seconds_since(at: str, until: str | None = None) -> float:
     """Return the seconds from a stored time until another, or until now, at least 0."""
     end = datetime.fromisoformat(until) if until else datetime.now(UTC)

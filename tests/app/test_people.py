@@ -146,8 +146,11 @@ def test_a_list_is_added_as_a_whole_and_its_passwords_are_slips_to_print(
     assert "2 accounts added." in words(test)
     (address,) = (each for each in test.text_input if each.label == "Address on the slips")
     assert address.value == "https://lab.example.org"
+    assert not test.get("iframe") and not test.get("download_button"), "no slips before their address is known"
+    address.input("https://class.example.org")  # and pressed at once: the form takes both together
+    next(button for button in test.button if button.label == "Show the slips").click().run()
     page = str(test.get("iframe")[0].proto)
-    assert page.count("<dt>Address</dt><dd>https://lab.example.org</dd>") == 2
+    assert page.count("<dt>Address</dt><dd>https://class.example.org</dd>") == 2
     assert "on this machine only" not in words(test)
     assert any(button.label == "The slips are printed or saved" for button in test.button)
     with Reader.open(accounts) as reader:
@@ -156,6 +159,7 @@ def test_a_list_is_added_as_a_whole_and_its_passwords_are_slips_to_print(
             assert made and passwords.fits(made[1], reader.sign_ins.password_of(name)[1])
             assert made[1] not in str(list(test.session_state.items()))
     again = opened("people")
+    next(button for button in again.button if button.label == "Show the slips").click().run()
     assert "zoe" in str(again.get("iframe")[0].proto), "a reload shows them again"
     assert [each.label for each in again.get("download_button")] == ["Save"]
     sign_in(accounts, monkeypatch, "ada")

@@ -120,6 +120,7 @@ def run_a_lab(console: Console, page: Page) -> None:
     page.get_by_role("textbox", name="Names").fill("Ben\nCleo\nDan\nEve\nFay")
     press(page, "Add all")
     expect(page.get_by_text("5 accounts added.", exact=False)).to_be_visible()
+    press(page, "Show the slips")
     press(page, "The slips are printed or saved")
     change(page, "Ben")
     press(page, "Quotas")

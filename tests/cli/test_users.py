@@ -82,6 +82,7 @@ def test_a_list_of_names_becomes_accounts_with_printable_passwords(home: Home, t
         refused = told(*add)
         assert refused.exit_code == 2 and sentence in refused.stderr, refused.output
     assert "Line 3: The name 'Mo' is already taken" in refused.stderr and "Line 4: An e-mail" in refused.stderr
+    assert refused.stderr.count("A name is written without a comma") == 1
     names.write_bytes("Jos\xe9\n".encode("latin-1"))
     assert "must be text in UTF-8" in told(*add).stderr
     names.write_text(LIST)

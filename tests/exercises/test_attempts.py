@@ -38,20 +38,22 @@ def done(home: Home, store: Store, person: str, *others: str, value: float = 96.
 
 
 def test_an_attempt_goes_from_prediction_to_hand_in(home: Home, store: Store) -> None:
+    predict(home, ONE, 50, by="ben")
     attempt_id = predict(home, ONE, 50, by="ada")
     states = [store.read.exercises.attempt(attempt_id).state]
     (run_id,) = launch_attempt(home, attempt_id, {"batch_size": 16}, by="ada").runs
     assert store.read.runs.one(run_id).config["batch_size"] == 16
+    assert store.read.runs.one(run_id).name == "Trainers, attempt 1", "the first one of ada"
     states.append(store.read.exercises.attempt(attempt_id).state)
     with pytest.raises(WrongStatus, match="can't be handed in: it has 1 run to end"):
         hand_in(home, attempt_id, ["Because."], by="ada")
     end(store, run_id, {"test/accuracy": 96.0})
     states.append(store.read.exercises.attempt(attempt_id).state)
-    with pytest.raises(ConfigError, match=r"answers must be one per question \(1\), got 0"):
+    with pytest.raises(ConfigError, match="Each of the 1 questions must have an answer, got 0"):
         hand_in(home, attempt_id, [" "], by="ada")
     hand_in(home, attempt_id, ["Because."], by="ada")
     found = store.read.exercises.attempt(attempt_id)
-    assert [*states, found.state] == ["predicted", "waiting", "done", "handed in"]
+    assert [*states, found.state] == ["predicted", "waiting", "to hand in", "handed in"]
     assert (found.prediction, found.answers, found.digest) == (50.0, ("Because.",), ONE.digest)
     with pytest.raises(WrongStatus, match="was handed in by ada"):
         hand_in(home, attempt_id, ["No."], by="ada")
@@ -100,7 +102,7 @@ def test_after_deadline_or_closing_everything_is_refused_with_a_sentence(home: H
         (lambda: hand_in(home, ready, ["Because."], by="ada"), "an answer is not accepted any more"),
     )
     for act, words in refusals:
-        with pytest.raises(WrongStatus, match=f"Exercise 'trainers' was closed by teacher at .*, so {words}"):
+        with pytest.raises(WrongStatus, match=f"This exercise was closed by teacher at .* UTC, so {words}"):
             act()
     open_exercise(home, "trainers", by="teacher", deadline="2099-01-01 12:00")
     assert store.read.exercises.state("trainers").deadline == "2099-01-01T12:00:00.000Z"
@@ -109,7 +111,7 @@ def test_after_deadline_or_closing_everything_is_refused_with_a_sentence(home: H
     for act, words in (refusals[0], refusals[2]):
         with pytest.raises(WrongStatus, match=f"had its deadline at .*, so {words}"):
             act()
-    for deadline, sentence in (("tomorrow", "must be a time such as"), ("2001-01-01", "must be in the future")):
+    for deadline, sentence in (("tomorrow", "must be a time such as"), ("2001-01-01", "must be later than now")):
         with pytest.raises(ConfigError, match=sentence):
             open_exercise(home, "trainers", by="teacher", deadline=deadline)
     with pytest.raises(UnknownName):
@@ -151,6 +153,12 @@ def test_in_a_lab_with_accounts_only_an_admin_is_a_teacher(home: Home, store: St
         end_class(home, by="mo")
     with pytest.raises(ConfigError, match="must name members with an active account, got nobody"):
         end_class(home, by="tea", also=["nobody"])
+    rows = list(csv.DictReader(class_csv(store.read, store.read.exercises.attempts()).decode("utf-8-sig").splitlines()))
+    assert [(row["person"], row["exercise"], row["state"], row["attempts"]) for row in rows] == [
+        ("mia", "trainers", "waiting for prediction", "0"),
+        ("mo", "trainers", "to hand in", "1"),
+        ("tea", "trainers", "waiting", "1"),
+    ], "who has not begun has a row too"
     ended = end_class(home, by="tea", also=["mia"])
     assert (ended.archived, ended.cancelled, ended.disabled) == (2, 1, ("mo", "mia"))
     assert {each.name: each.active for each in store.read.people.everyone()} == {
@@ -175,7 +183,7 @@ def test_the_export_has_a_row_per_person_and_exercise_that_no_spreadsheet_evalua
     attempts = store.read.exercises.attempts()
     rows = list(csv.DictReader(io.StringIO(class_csv(store.read, attempts).decode("utf-8-sig"))))
     assert [row["person"] for row in rows] == ["'=ada", "ben", "carl"]
-    assert [row["state"] for row in rows] == ["handed in", "handed in", "done"], "what was handed in counts"
+    assert [row["state"] for row in rows] == ["handed in", "handed in", "to hand in"], "what was handed in counts"
     assert (rows[1]["group"], rows[1]["attempts"], rows[1]["answers"]) == (
         "'=ada, ben",
         "2",

@@ -75,7 +75,8 @@ class PeopleCommands:
                 name, email = checked_name(each.name), _checked_email(each.email)
                 self._check_name(name)
             except ConfigError as error:
-                problems += [Problem(one.field, f"Line {each.line}: {one.sentence}") for one in error.problems]
+                cure = " A name is written without a comma, such as Ada Lovelace." if each.email else ""
+                problems += [Problem(one.field, f"Line {each.line}: {one.sentence}{cure}") for one in error.problems]
             else:
                 names.append(self._insert(name, role, by, email, each.password_hash))
         if problems:

@@ -1,5 +1,7 @@
 """The page Exercises: what a student can do when, and what a teacher sees and orders."""
 
+from dataclasses import replace
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -41,13 +43,17 @@ def test_a_student_predicts_before_the_launch_and_hands_in_after_the_runs(
     assert "Predict first: then you can launch." in said(test)
     test.button(key="exercise.accuracy.predict").click().run()
     assert "The prediction is incomplete" in said(test) and not state(home, "accuracy")
-    test.number_input(key="exercise.accuracy.number").set_value(150.0).run()
+    assert not test.text_area, "the questions follow the prediction"
+    test.text_input(key="exercise.accuracy.number").set_value("many").run()
+    assert "Not a number: many" in said(test)
+    test.text_input(key="exercise.accuracy.number").set_value("150").run()
     test.button(key="exercise.accuracy.predict").click().run()
     assert "must be from 0 to 100, got 150" in said(test)
-    test.number_input(key="exercise.accuracy.number").set_value(90.0).run()
+    test.text_input(key="exercise.accuracy.number").set_value("90,5").run()
+    assert "You predict 90.50 %." in said(test).replace("\\", "")
     test.button(key="exercise.accuracy.predict").click().run()
     assert state(home, "accuracy") == ["predicted"]
-    assert "90.00 %" in said(test) and not test.get("exercise.accuracy.number")
+    assert "90.50 %" in said(test) and not test.get("exercise.accuracy.number")
     assert not [each for each in test.button if each.key == "exercise.accuracy.predict"], "it can't be changed"
     test.number_input(key="form.exercise.accuracy.learning_rate").set_value(0.5).run()
     assert "learning_rate must be 0.01 to 0.1 in this exercise, got 0.5." in said(test)
@@ -61,16 +67,19 @@ def test_a_student_predicts_before_the_launch_and_hands_in_after_the_runs(
     assert "You can hand in when the runs have ended." in said(test)
     classes.play(home, attempt)
     test.run()
-    assert "Measured:" in said(test) and "below" in said(test)
-    assert "Why no lock" in html(test)
+    assert "Measured:" in said(test) and "below" in said(test) and "Attempt 1" not in said(test)
+    assert "Why no lock" not in html(test), "it would answer the questions"
     test.button(key="exercise.accuracy.hand_in").click().run()
-    assert "answers must be one per question (1), got 0" in said(test)
+    assert "Each of the 1 questions must have an answer, got 0" in said(test)
     test.text_area(key=f"exercise.accuracy.answer.{attempt.id}.0").input("Noise.").run()
+    test = page("accuracy", monkeypatch, "Ada")
+    assert test.text_area(key=f"exercise.accuracy.answer.{attempt.id}.0").value == "Noise.", "a draft survives a reload"
     test.button(key="exercise.accuracy.hand_in").click().run()
     assert state(home, "accuracy") == ["handed in"] and "Handed in by Ada." in said(test)
+    assert "Why no lock" in html(test)
     test.segmented_control(key="exercise.accuracy.attempt").set_value(0).run()
-    assert test.number_input(key="exercise.accuracy.number").value is None
-    test.number_input(key="exercise.accuracy.number").set_value(97.0).run()
+    assert not test.text_input(key="exercise.accuracy.number").value
+    test.text_input(key="exercise.accuracy.number").set_value("97").run()
     test.button(key="exercise.accuracy.predict").click().run()
     assert state(home, "accuracy") == ["handed in", "predicted"]
 
@@ -78,15 +87,15 @@ def test_a_student_predicts_before_the_launch_and_hands_in_after_the_runs(
 def test_a_curve_is_typed_and_an_order_is_chosen_whole(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     classes.write(home, "speed", "ranking")
     test = page("speed", monkeypatch, "Ada")
-    test.number_input(key="exercise.speed.value.0").set_value(2.0).run()
+    test.text_input(key="exercise.speed.value.0").set_value("2,5").run()
     assert "1 of 2 values to set." in said(test)
-    test.number_input(key="exercise.speed.value.1").set_value(3.0).run()
+    test.text_input(key="exercise.speed.value.1").set_value("3").run()
     test.multiselect(key="exercise.speed.group").set_value(["Alan"])
     test.button(key="exercise.speed.predict").click().run()
     with Reader.open(home) as reader:
         (attempt,) = reader.exercises.attempts(person="Alan")
-    assert (attempt.prediction, attempt.people) == ([[1.0, 2.0], [2.0, 3.0]], ("Ada", "Alan"))
-    assert "2, 3 s at trainers 1, 2" in said(test) and "Predicted with Alan" in said(test)
+    assert (attempt.prediction, attempt.people) == ([[1.0, 2.5], [2.0, 3.0]], ("Ada", "Alan"))
+    assert "2.5, 3 s at trainers 1, 2" in said(test) and "Predicted with Alan" in said(test)
     test = page("ranking", monkeypatch, "Ada")
     chosen = test.multiselect(key="exercise.ranking.order")
     assert "highest test accuracy" in chosen.label
@@ -109,12 +118,28 @@ def test_a_waiting_attempt_has_its_position_and_a_late_one_is_refused(
     close_exercise(home, "speed", by="Teacher")
     classes.play(home, attempt)
     test.run()
-    assert "Exercise 'speed' was closed by Teacher" in said(test)
+    assert "This exercise was closed by Teacher" in said(test)
     assert not button(test, "exercise.speed.hand_in")
     late = page("speed", monkeypatch, "Zoe")
     assert "so a new attempt is not accepted" in said(late) and not button(late, "exercise.speed.predict")
     open_exercise(home, "speed", by="Teacher")
     assert button(page("speed", monkeypatch, "Ada"), "exercise.speed.hand_in")
+
+
+def test_a_result_waits_for_the_repeats(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = classes.HEAD.format(title="Twice", more=classes.SPEED.replace("repeats: 1", "repeats: 2"))
+    exercise = classes.write(home, twice=text).exercise("twice")
+    attempt = classes.attempt(home, exercise, [(1, 2), (2, 3)], "Ada", changes={})
+    first = {}
+    with Reader.open(home) as reader:
+        for run in reader.runs.some([*attempt.runs]):
+            first.setdefault(run.config["trainers"], run.id)
+    for run_id in first.values():
+        classes.play(home, replace(attempt, runs={run_id: "queued"}))
+    test = page("twice", monkeypatch, "Ada")
+    assert "Measured" not in said(test) and "when the runs have ended" in said(test)
+    classes.play(home, replace(attempt, runs={run: "queued" for run in attempt.runs if run not in first.values()}))
+    assert "mean of at least 2 runs" in said(test.run())
 
 
 def test_a_class_is_watched_revealed_and_ended(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +170,35 @@ def test_a_class_is_watched_revealed_and_ended(home: Home, monkeypatch: pytest.M
     AppTest.from_function(script, default_timeout=PATIENCE_S).run().button(key="exercises.end.now").click().run()
     with Reader.open(home) as reader:
         assert not reader.exercises.attempts() and len(reader.exercises.attempts(earlier_classes=True)) == 2
+    assert "under Earlier classes" in said(page("speed", monkeypatch, "Teacher", view="Class"))
+    after = opened("exercises")
+    (fold,) = (each for each in after.expander if each.label == "Earlier classes")
+    assert "Alan" in str([each.proto for each in fold.get("html")]), "its table stays"
+    assert [each.label for each in fold.get("download_button")] == ["Export CSV", "Export runs"]
+    assert not [each for each in after.button if each.key == "exercises.end"]
+
+
+def test_a_deadline_is_there_to_change_and_is_removed_by_its_own_button(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classes.write(home, "speed")
+    open_exercise(home, "speed", by="Teacher", deadline="2099-01-01 12:00")
+
+    def deadline() -> str | None:
+        with Reader.open(home) as reader:
+            return reader.exercises.state("speed").deadline
+
+    test = page("speed", monkeypatch, "Teacher", view="Class")
+    assert str(test.datetime_input[0].value).startswith("2099-01-01 12:00")
+    assert "How fast is it?</a>: Opened by Teacher, until 2099-01-01 12:00 UTC." in html(opened("home"))
+    assert "<span>Opened by Teacher, until" in html(test), "presented with the QR code"
+    test.button(key="exercise.open").click().run()
+    assert deadline() == "2099-01-01T12:00:00.000Z", "a press without a change keeps it"
+    assert "until 2099-01-01 12:00 UTC" in said(page("speed", monkeypatch, "Ada")), "its students see it"
+    test.button(key="exercise.endless").click().run()
+    assert deadline() is None and test.datetime_input[0].value is None
+    test.button(key="exercise.open").click().run()
+    assert "Choose a deadline first." in said(test)
 
 
 def test_predictions_and_results_are_one_chart(home: Home) -> None:
@@ -162,7 +216,7 @@ def test_predictions_and_results_are_one_chart(home: Home) -> None:
     order = ("trainers 4", "trainers 1", "trainers 2")
     (same, measured) = chart(ranking, [("Ada", order), ("Grace", order)], [("", order)])[0]["data"]
     assert (same["name"], same["y"], measured["y"]) == ("Ada, Grace", [2.0, 3.0, 1.0], [2.0, 3.0, 1.0])
-    points, line = chart(accuracy, [("Ada", 90.0), ("Grace", 95.0)], [("", 96.0)], named=False)[0]["data"]
+    points, line = chart(accuracy, [("Ada", 95.0), ("Grace", 90.0)], [("", 96.0)], named=False)[0]["data"]
     assert (points["y"], line["y"], colours[-1]) == ([90.0, 95.0], [96.0, 96.0], 0)
     assert in_words(speed, None) == "–" and in_words(accuracy, 90.0) == "90.00 %"
 

@@ -200,7 +200,7 @@ def test_a_refused_list_stays_open_with_its_text_and_a_password_on_a_slip_is_one
     expect(page.get_by_role("textbox", name="Address on the slips")).to_have_value(f"{members.address}/")
     expect(page.get_by_text("opens the console on this machine only")).to_be_visible()
     page.get_by_role("textbox", name="Address on the slips").fill("https://lab.example.org")
-    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Show the slips").click()
     slips = page.frame_locator("iframe")
     expect(slips.get_by_text("https://lab.example.org")).to_be_visible()
     assert slips.locator(".password").evaluate(
