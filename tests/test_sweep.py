@@ -168,6 +168,12 @@ def test_a_launch_queues_every_run_with_its_own_demand_and_name(home: Home) -> N
     HogwildConfig.check(runs[0].config)
 
 
+def test_a_run_of_a_sweep_is_named_by_titles_as_groups_are(home: Home) -> None:
+    launch_sweep(home, SweepLaunch(Launch("hogwild", {}, "Ada", name="speed"), {"learning_rate": [0.002]}, 1))
+    with Reader.open(home) as reader:
+        assert [run.name for run in reader.sweeps.runs(1)] == ["speed: learning rate 0.002, seed 0"]
+
+
 def test_a_preset_with_changed_settings_is_not_recorded(home: Home) -> None:
     found = experiment("hogwild")
     for changes, preset in (({}, "quick"), ({"learning_rate": 0.02}, None)):

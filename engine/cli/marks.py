@@ -46,7 +46,7 @@ def unstar_command(run_ids: Sequence[int] = RUN_IDS, text: str | None = FILTER, 
 @command("archive")
 def archive_command(run_ids: Sequence[int] = RUN_IDS, text: str | None = FILTER, owner: str = OWNER) -> None:
     """Archive runs that have ended: tables hide them, their data is kept, and unarchive restores them."""
-    said, back = "archived", "Restore with 'python -m engine unarchive'."
+    said, back = "archived", "To restore: python -m engine unarchive ID"
     _mark(run_ids, text, lambda store, chosen: store.annotations.archive(chosen, by=owner), said, back)
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from engine.analysis.run_values import lower_title
 from engine.cluster.targets import machine_for
 from engine.config import MOST_SEED
-from engine.config_values import values_in_words
+from engine.config_values import value_in_words
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, kept_preset, owner_of
@@ -69,15 +70,17 @@ def new_runs(cells: Iterable[SweepCell], shared: Launch, here: Machine) -> list[
             shared,
             config=cell.config.model_dump(mode="json"),
             demand=demand(cell.config, here),
-            name=_name(shared.name, values_in_words(_by_shown_names(shared, cell.values))),
+            name=_name(shared.name, _in_words(shared, cell.values)),
         )
         for cell in cells
     ]
 
 
-def _by_shown_names(shared: Launch, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def _in_words(shared: Launch, values: Mapping[str, Any]) -> str:
+    """Return the values of a cell as groups of runs are named by them, such as `learning rate 0.1, seed 2`."""
     repeats = shared.command is not None and shared.command.numbers_repeats
-    return {REPEAT if name == SEED and repeats else name: value for name, value in values.items()}
+    shown = {REPEAT if name == SEED and repeats else name: value for name, value in values.items()}
+    return ", ".join(f"{lower_title(name)} {value_in_words(value)}" for name, value in shown.items())
 
 
 def warm_up(first: Launch, title: str) -> Launch:

@@ -34,7 +34,7 @@ def test_runs_are_marked_by_number_and_by_filter(parallab: Parallab, home: Home,
     assert parallab("star", "2").stdout == "Run 2 is starred.\n"
     assert parallab("star", "2").stdout == "Nothing to change.\n"
     assert parallab("archive", "--filter", 'status == "cancelled" and not starred').stdout == (
-        "Run 1 is archived.\nRestore with 'python -m engine unarchive'.\n"
+        "Run 1 is archived.\nTo restore: python -m engine unarchive ID\n"
     )
     assert parallab("pin", "2").stdout == "Run 2 is the baseline of its experiment.\n"
     assert parallab("pin", "3").stdout == "Run 3 is the baseline of its experiment, in place of run 2.\n"
