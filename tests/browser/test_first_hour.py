@@ -124,7 +124,7 @@ def run_a_lab(console: Console, page: Page) -> None:
     press(page, "The slips are printed or saved")
     change(page, "Ben")
     press(page, "Quotas")
-    page.get_by_role("textbox", name="Running runs").fill("2")
+    page.get_by_role("textbox", name="Running runs", exact=True).fill("2")
     press(page, "Set quotas")
     expect(page.get_by_text("own quota: running runs 2")).to_be_visible()
     change(page, "Cleo")
