@@ -327,7 +327,7 @@ def foreign_command(text: str) -> Command:
         raise _invalid("a field stands outside of its words")
     if any(not -1 <= each.at <= MOST_WORDS or (0 <= each.at < own.options_at) for each in told.fields):
         raise _invalid("a field would be written before its script")
-    if not all(_isplain(each.default) and all(map(_is_one, each.choices)) for each in told.fields):
+    if not all(_is_plain(each.default) and all(map(_is_one, each.choices)) for each in told.fields):
         raise _invalid("a value is neither text nor a number")
     chosen = {"fields": told.fields, "level": told.level, "why_not": told.why_not}
     fields = {name: getattr(told, name) for name in ("seed_field", "processes_field") if getattr(told, name) in names}
@@ -341,7 +341,7 @@ def _is_one(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
-def _isplain(value: object) -> bool:
+def _is_plain(value: object) -> bool:
     return all(map(_is_one, value)) if isinstance(value, list) else _is_one(value)
 
 

@@ -59,7 +59,7 @@ def test_a_pasted_command_is_swept_watched_cancelled_compared_and_sent_to_a_clus
     wait_until(lambda: statuses(console) == ["cancelled", "finished", "finished"], "the other runs have finished")
 
     page.goto(f"{console.address}/compare?runs=2,3")
-    expect(page.get_by_role("link", name="2: lr 0.1, seed 0")).to_be_visible()
+    expect(page.get_by_role("link", name="2: lr 0.1, repeat 0")).to_be_visible()
     compared = page.locator("[aria-label='loss by step, 2 runs'] .scatterlayer .trace")
     expect(compared).to_have_count(2)
     for is_shown in (False, True):
