@@ -3,7 +3,8 @@ whether every run ends.
 
 One asyncio process holds the students, each a tab of their own that speaks Streamlit's WebSocket (bench/watching.py)
 and asks for news as pulse.js does. Each has predicted before; their launch is a press of the page's button. A page
-counts from the request to the end of its script, as the tab sees it. Run: python -m bench.classes [--students 30]
+counts from the request to the end of its script, as the tab sees it.
+Run: python -m bench.classes [--students 30] [--join 40]
 """
 
 import argparse
@@ -52,8 +53,9 @@ class Student:
     _ids: dict[str, str] = field(default_factory=dict)
     _pulse: dict[str, Any] = field(default_factory=dict)
 
-    async def attend(self, wait_s: float, over: asyncio.Event) -> None:
+    async def attend(self, join_s: float, wait_s: float, over: asyncio.Event) -> None:
         """Open the page, launch after a while, and follow it until the class is over."""
+        await asyncio.sleep(join_s)
         where = urlsplit(self.address)
         socket = connect(
             f"ws://{where.netloc}/_stcore/stream",
@@ -124,13 +126,14 @@ class Student:
             self._pulse = json.loads(element.bidi_component.json)
 
 
-async def attend(address: str, home: Home, names: list[str]) -> list[Student]:
-    """Hold the class, until every run has ended; return its students."""
+async def attend(address: str, home: Home, names: list[str], join_s: float) -> list[Student]:
+    """Hold the class, until every run has ended; return its students, who open the page over so long a time."""
     students = [Student(address, f"{NAME_COOKIE}={sign(home, name)}") for name in names]
     over = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         for place, student in enumerate(students):
-            tasks.create_task(student.attend(LAUNCH_S * place / len(students), over))
+            share = place / len(students)
+            tasks.create_task(student.attend(join_s * share, LAUNCH_S * share, over))
         deadline = time.monotonic() + RUNS_S
         while time.monotonic() < deadline and not await asyncio.to_thread(all_ended, home, len(names)):
             await asyncio.sleep(2)
@@ -148,7 +151,9 @@ def main() -> None:
     """Measure, print and save."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--students", type=int, default=30)
-    count = options.parse_args().students
+    options.add_argument("--join", type=float, default=40.0, help="seconds over which all open the page; 0: at once")
+    asked = options.parse_args()
+    count = asked.students
     names = [f"student {number}" for number in range(count)]
     with tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
         home = Home(Path(folder)).create()
@@ -156,12 +161,13 @@ def main() -> None:
         for name in names:
             predict(home, exercise, 90.0, by=name)
         with console(home) as address:
-            students = asyncio.run(attend(address, home, names))
+            students = asyncio.run(attend(address, home, names, asked.join))
             memory_mb = server_of(address).memory_info().rss / 1e6
         with Reader.open(home) as reader:
             statuses = [status for attempt in reader.exercises.attempts() for status in attempt.runs.values()]
     found: dict[str, Any] = {
         "students": count,
+        "join_s": asked.join,
         "page_s": spread([student.pages[0] for student in students]),
         "update_s": spread([value for student in students for value in student.pages[1:]]),
         "launch_s": spread([student.launch_s for student in students]),

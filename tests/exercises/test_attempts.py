@@ -2,6 +2,8 @@
 
 import csv
 import io
+import os
+import signal
 import sqlite3
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +26,10 @@ from engine.home import Home
 from engine.launch import launch
 from engine.store import Launch, Store
 from engine.store.timestamps import in_seconds
+from engine.system.runner_process import ensure_running, runner_process
 from tests.exercises.labs import SINGLE, end, exercise, own
+from tests.labs import classes
+from tests.waiting import wait_until
 
 ONE = exercise(SINGLE)
 
@@ -205,3 +210,27 @@ def test_two_presses_at_the_same_moment_launch_once(home: Home, store: Store) ->
         found = list(pool.map(lambda _: launch_attempt(home, attempt_id, {}, by="ada").runs, range(4)))
     assert [list(runs) for runs in found] == [[1]] * 4
     assert store.read.queue.count() == 1
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_nothing_of_a_class_is_lost_when_its_runner_is_killed_in_the_middle(home: Home, store: Store) -> None:
+    played = classes.write(home, "accuracy").exercise("accuracy")
+    people = [f"student {number}" for number in range(6)]
+    attempts = {person: predict(home, played, 90, by=person) for person in people}
+    assert ensure_running(home)
+    for person, attempt_id in attempts.items():
+        launch_attempt(home, attempt_id, {}, by=person)
+    wait_until(lambda: sum(each.has_ended for each in store.read.exercises.attempts()) >= 2, "two runs have ended")
+    runner = runner_process(home)
+    assert runner
+    os.kill(runner.pid, signal.SIGKILL)
+    wait_until(lambda: ensure_running(home), "the next runner has started")
+    wait_until(lambda: all(each.has_ended for each in store.read.exercises.attempts()), "all runs have ended")
+    for person, attempt_id in attempts.items():
+        hand_in(home, attempt_id, ["Because."], by=person)
+    found = store.read.exercises.attempts()
+    assert [(each.people, each.prediction, each.state) for each in found] == [
+        ((person,), 90.0, "handed in") for person in people
+    ]
+    assert {status for each in found for status in each.runs.values()} == {"finished"}
