@@ -10,6 +10,7 @@ from app.exercises import catalogue, teacher
 from app.links import addresses
 from app.run.summary_html import progress as progress_bar
 from app.run.summary_html import showed
+from app.run.why import why_of
 from app.sweep.chart import matrix
 from app.sweep.header import share_done
 from app.ui import components, current_user, widgets
@@ -85,7 +86,7 @@ def one(exercise: Exercise) -> None:
         with text:
             steps.matter(exercise)
         with work:
-            chosen = steps.student(exercise, state, reader, progress, why)
+            chosen = steps.student(exercise, state, reader, progress, why if why_of(exercise.experiment) else None)
         if chosen and chosen.state == "running":
             sweep_id, run_id = chosen.sweep_id, next(iter(chosen.runs))
             version = reader.runs.token(run_id) if sweep_id is None else reader.sweeps.token(sweep_id)

@@ -70,7 +70,7 @@ def marked(text: str) -> str:
 
 
 def student(
-    exercise: Exercise, state: ExerciseState, reader: Reader, progress: Shows, why: Shows
+    exercise: Exercise, state: ExerciseState, reader: Reader, progress: Shows, why: Shows | None
 ) -> ExerciseAttempt | None:
     """Show the steps of the attempt that is chosen, by default the newest; return it, None for one to begin."""
     who = current_user.name()
@@ -207,7 +207,7 @@ def _place(attempt: ExerciseAttempt, reader: Reader) -> str:
     return queue_actions.why(reader.runs.entry(first), waits.get(first), reader)
 
 
-def _compare(exercise: Exercise, attempt: ExerciseAttempt | None, reader: Reader, why: Shows) -> None:
+def _compare(exercise: Exercise, attempt: ExerciseAttempt | None, reader: Reader, why: Shows | None) -> None:
     if attempt is None:
         st.caption("Your prediction and the measured result, in one chart.")
         return
@@ -231,9 +231,9 @@ def _compare(exercise: Exercise, attempt: ExerciseAttempt | None, reader: Reader
         fewest = min(cell.runs for cell in found.cells.values())
         of = f"mean of at least {fewest} runs" if fewest > 1 else "value from at least one run"
         st.caption(f"No other run of the lab was at work; each {of}.")
-    if attempt.handed_in_at:
+    if why and attempt.handed_in_at:
         why(attempt, reader)
-    else:
+    elif why:
         st.caption("What the run showed, and why, is here after the hand-in.")
 
 

@@ -1,6 +1,7 @@
 """The form of a prediction: a number, an order, or a curve that is drawn or typed."""
 
 import math
+import re
 from functools import partial
 from typing import Any
 
@@ -29,7 +30,7 @@ def _number(exercise: Exercise, text: str) -> float | None:
     """Say how a typed number is read, with a point or a comma; return it. The line is always there, so that the button
     below stays in its place.
     """
-    value = _read(text)
+    value = read_number(text)
     words = (
         f"You predict {in_words(exercise, value)}." if value is not None else f"Not a number: {text}." if text else ""
     )
@@ -37,10 +38,16 @@ def _number(exercise: Exercise, text: str) -> float | None:
     return value
 
 
-def _read(text: str) -> float | None:
-    """Return a typed number, with a point or a comma; None for another text."""
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+
+
+def read_number(text: str) -> float | None:
+    """Return a typed number: `2.5`, `2,5`, or `30,000` with a comma for thousands as pages write it; None for another
+    text.
+    """
+    written = text.strip()
     try:
-        value = float(text.strip().replace(",", "."))
+        value = float(written.replace(",", "" if _THOUSANDS.fullmatch(written) else "."))
     except ValueError:
         return None
     return value if math.isfinite(value) else None
@@ -66,7 +73,7 @@ def _curve(exercise: Exercise, key: str) -> list[tuple[float, float]] | None:
     keys = [f"{key}.value.{at}" for at in range(len(along))]
     for each in keys:
         st.session_state.setdefault(each, "")
-    values = [_read(st.session_state[each]) for each in keys]
+    values = [read_number(st.session_state[each]) for each in keys]
     title, low, high = lower_title(exercise.axis), float(task.low or 0.0), float(task.high or 100.0)
     data = {
         "places": [label for _, label in along],

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.exercises.attempt import marked
 from app.exercises.prediction_chart import chart, in_words
+from app.exercises.prediction_form import read_number
 from engine.exercises.attempts import close_exercise, open_exercise
 from engine.home import Home
 from engine.store import Reader
@@ -82,6 +83,14 @@ def test_a_student_predicts_before_the_launch_and_hands_in_after_the_runs(
     test.text_input(key="exercise.accuracy.number").set_value("97").run()
     test.button(key="exercise.accuracy.predict").click().run()
     assert state(home, "accuracy") == ["handed in", "predicted"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [("2,5", 2.5), ("30,000", 30_000), ("1,234,567.8", 1_234_567.8), ("0,900", 0.9), ("30,00", 30), ("3,0,0", None)],
+)
+def test_a_comma_separates_thousands_as_pages_write_them_else_decimals(typed: str, value: float | None) -> None:
+    assert read_number(typed) == value
 
 
 def test_a_curve_is_typed_and_an_order_is_chosen_whole(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
