@@ -188,6 +188,7 @@ def test_a_refused_list_stays_open_with_its_text_and_a_password_on_a_slip_is_one
 ) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     sign_in(page, members.address, "ada", PASSWORD, "/people")
+    settle(page)  # while a page is built, a press on its form can be lost
     page.get_by_text("Add accounts from a list").click()
     names = page.get_by_role("textbox", name="Names")
     names.fill(f"yan{width}\nMO")
