@@ -16,7 +16,7 @@ from app.exercises.prediction_form import prediction
 from app.ui import components, config_form, current_user
 from app.ui.documentation import GUIDES, linked, page_body, pages
 from app.ui.html import TERMS, as_text
-from app.ui.store_access import message_of
+from app.ui.store_access import give, message_of, say_trouble
 from engine.errors import ConfigError, EngineError, counted
 from engine.exercises.attempts import ANSWER_LENGTH, hand_in, launch_attempt, predict
 from engine.exercises.export import predicted
@@ -28,6 +28,7 @@ from engine.registry import experiment, experiment_title
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt, ExerciseState
 
+_DRAFT = "exercise.draft"
 NEW = 0
 """The choice of another attempt, among the ids of those that were made."""
 FRESH_S = 5.0
@@ -37,10 +38,6 @@ ALONE = (
     "graded by the time on the clock."
 )
 SHARED = "The runs of a class take turns in the queue. Runs of the same settings differ a little."
-_DRAFTS: dict[tuple[Home, str, int], dict[int, str]] = {}
-"""Answers that are not handed in, by person and attempt: in the memory of this process, so that they survive a visit to
-the page of the run and a reload.
-"""
 _WAITS: VersionedCache[dict[int, Wait]] = VersionedCache()
 Shows = Callable[[ExerciseAttempt, Reader], None]
 """Shows something of the runs of an attempt; the page gives it."""
@@ -239,7 +236,6 @@ def _compare(exercise: Exercise, attempt: ExerciseAttempt | None, reader: Reader
 
 def _answer(exercise: Exercise, attempt: ExerciseAttempt | None, state: ExerciseState) -> None:
     if attempt and attempt.handed_in_at:
-        _DRAFTS.pop((Home.find(), current_user.name() or "", attempt.id), None)
         for question, answer in zip(exercise.questions, attempt.answers, strict=False):
             st.markdown(f"**{as_text(question)}**")
             st.text(answer)
@@ -248,21 +244,24 @@ def _answer(exercise: Exercise, attempt: ExerciseAttempt | None, state: Exercise
     if attempt is None:
         st.caption(f"{counted(len(exercise.questions), 'question')}, shown after your prediction.")
         return
-    drafts = _DRAFTS.setdefault((Home.find(), current_user.name() or "", attempt.id), {})
     answers = []
     for at, question in enumerate(exercise.questions):
         st.markdown(f"**{as_text(question)}**")
         key = f"exercise.{exercise.name}.answer.{attempt.id}.{at}"
-        st.session_state.setdefault(key, drafts.get(at, ""))
-        drafts[at] = st.text_area(
-            f"Answer {at + 1}",
-            key=key,
-            height=90,
-            max_chars=ANSWER_LENGTH,
-            placeholder="In a sentence",
-            label_visibility="collapsed",
+        st.session_state.setdefault(key, attempt.drafts[at] if at < len(attempt.drafts) else "")
+        answers.append(
+            st.text_area(
+                f"Answer {at + 1}",
+                key=key,
+                height=90,
+                max_chars=ANSWER_LENGTH,
+                placeholder="In a sentence; it is kept until you hand in",
+                label_visibility="collapsed",
+                on_change=_keep_draft,
+                args=(attempt.id, at, key),
+            )
         )
-        answers.append(drafts[at])
+    say_trouble(_DRAFT)
     refusal = current_user.why_not("hand in") or state.refusal("an answer") or None
     if not refusal and not attempt.has_ended:
         refusal = "You can hand in when the runs have ended."
@@ -271,3 +270,8 @@ def _answer(exercise: Exercise, attempt: ExerciseAttempt | None, state: Exercise
         st.caption(as_text(refusal))
     if st.button("Hand in", type="primary", key=f"exercise.{exercise.name}.hand_in", **off):
         carry_out(lambda by: hand_in(Home.find(), attempt.id, answers, by=by))
+
+
+def _keep_draft(attempt_id: int, at: int, key: str) -> None:
+    text, by = st.session_state[key], current_user.whoever()
+    give(lambda store: store.exercises.draft(attempt_id, at, text, by=by), _DRAFT)

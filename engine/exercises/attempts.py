@@ -2,7 +2,7 @@
 line.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -135,15 +135,18 @@ class ClassEnd:
     """People whose accounts were disabled."""
 
 
-def end_class(home: Home, *, by: str, also: Sequence[str] = ()) -> ClassEnd:
+def end_class(
+    home: Home, *, by: str, also: Sequence[str] = (), exercises: Collection[str] | None = None
+) -> ClassEnd:
     """End the class: close its exercises, cancel its waiting and running runs, archive the ended ones, and disable the
     accounts of its people, members only.
 
-    Its people are those of its attempts and `also`, such as those of its list who never began. Export it before or
-    after: attempts and runs stay. One transaction. Raises Forbidden, ConfigError for an unknown name in `also`.
+    Its people are those of its attempts and `also`, such as those of its list who never began; `exercises` are those
+    that it worked on, None for all. Export it before or after: attempts and runs stay. One transaction. Raises
+    Forbidden, ConfigError for an unknown name in `also`.
     """
     with Store.open(home, timeout_s=PAGE_TIMEOUT_S) as store, store.db.change():
-        attempts = store.exercises.end_class(by=by)
+        attempts = store.exercises.end_class(by=by, exercises=exercises)
         runs = {run_id: status for attempt in attempts for run_id, status in attempt.runs.items()}
         left = [run_id for run_id, status in runs.items() if status not in ENDED]
         for run_id in left:

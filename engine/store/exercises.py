@@ -4,7 +4,7 @@ its runs and its answers. The files of the exercises are read by `engine.exercis
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -67,6 +67,8 @@ class ExerciseAttempt:
     runs: Mapping[int, Status]
     """The status of each of its runs, in queue order; empty before the launch."""
     sweep_id: int | None
+    drafts: tuple[str, ...]
+    """Answers as typed, which the hand-in replaces."""
     answers: tuple[str, ...]
     """One per question; empty before the hand-in."""
     handed_in_by: str
@@ -105,6 +107,11 @@ class ExerciseReader:
         """Return what a teacher set for an exercise."""
         row = self.db.row("SELECT * FROM exercises WHERE name = ?", [name])
         return _as_state(row) if row else ExerciseState(name)
+
+    def of_run(self, run_id: int) -> ExerciseAttempt | None:
+        """Return the attempt that a run belongs to, if any."""
+        row = self.db.row(f"{_ATTEMPT} WHERE id = (SELECT attempt_id FROM attempt_runs WHERE run_id = ?)", [run_id])
+        return _as_attempt(row) if row else None
 
     def attempt(self, attempt_id: int) -> ExerciseAttempt:
         """Return one attempt; raises StoreError."""
@@ -213,6 +220,17 @@ class ExerciseCommands:
                 },
             )
 
+    @command("hand in", is_recorded=lambda _: False)
+    def draft(self, attempt_id: int, at: int, text: str, *, by: str) -> None:
+        """Keep a typed answer, to the question number `at` from 0, until the hand-in; raises Forbidden."""
+        with self.db.change() as connection:
+            attempt = self._read.attempt(attempt_id)
+            require_own(attempt, by)
+            drafts = [*attempt.drafts, *[""] * (at + 1 - len(attempt.drafts))]
+            drafts[at] = text
+            sql = "UPDATE attempts SET answers = ? WHERE id = ? AND handed_in_at IS NULL"
+            connection.execute(sql, [json.dumps(drafts), attempt_id])
+
     @command("hand in")
     def hand_in(self, attempt_id: int, answers: Sequence[str], *, by: str) -> None:
         """Hand in the answers of an attempt whose runs have ended, for all its people.
@@ -241,15 +259,18 @@ class ExerciseCommands:
             )
 
     @command("end class")
-    def end_class(self, *, by: str) -> list[ExerciseAttempt]:
-        """Close all exercises, and put the attempts of the present class away; return them."""
-        attempts, at = self._read.attempts(), now()
+    def end_class(self, *, by: str, exercises: Collection[str] | None = None) -> list[ExerciseAttempt]:
+        """Close all exercises or those named, which nobody has opened any more then, and put their attempts away;
+        return these.
+        """
+        names = json.dumps(None if exercises is None else [*exercises])
+        attempts = [each for each in self._read.attempts() if exercises is None or each.exercise in exercises]
+        of = "(?3 = 'null' OR {} IN (SELECT value FROM json_each(?3)))"
         with self.db.change() as connection:
-            connection.execute(
-                "UPDATE exercises SET closed_by = ?, closed_at = ?, changes = changes + 1 WHERE closed_at IS NULL",
-                [by, at],
-            )
-            connection.execute("UPDATE attempts SET class_ended_at = ? WHERE class_ended_at IS NULL", [at])
+            sql = "UPDATE exercises SET opened_by = '', closed_by = ?1, closed_at = ?2, changes = changes + 1 WHERE"
+            connection.execute(f"{sql} (closed_at IS NULL OR opened_by <> '') AND {of.format('name')}", [by, now(), names])
+            sql = "UPDATE attempts SET class_ended_at = ?2 WHERE ?1 <> '' AND class_ended_at IS NULL AND"
+            connection.execute(f"{sql} {of.format('exercise')}", [by, now(), names])
         return attempts
 
     def _require_open(self, exercise: str, what: str) -> None:
@@ -263,13 +284,14 @@ def _as_state(row: Row) -> ExerciseState:
 
 def _as_attempt(row: Row) -> ExerciseAttempt:
     same = "id exercise digest predicted_by predicted_at handed_in_by handed_in_at class_ended_at"
-    runs = sorted(json.loads(row["runs"]))
+    runs, typed = sorted(json.loads(row["runs"])), tuple(json.loads(row["answers"]))
     return ExerciseAttempt(
         **{name: row[name] for name in same.split()},
         head=json.loads(row["head"]),
         people=tuple(json.loads(row["people"])),
         prediction=json.loads(row["prediction"]),
-        answers=tuple(json.loads(row["answers"])),
+        drafts=typed,
+        answers=typed if row["handed_in_at"] else (),
         runs={run_id: status for run_id, status, _ in runs},
         sweep_id=next((sweep for _, _, sweep in runs if sweep is not None), None),
     )

@@ -358,7 +358,7 @@ ATTEMPTS = """CREATE TABLE attempts ( -- attempts at an exercise, each with its 
     prediction TEXT NOT NULL, -- what they predicted, as JSON; it never changes
     predicted_by TEXT NOT NULL, -- who wrote it
     predicted_at TEXT NOT NULL, -- when
-    answers TEXT NOT NULL DEFAULT '[]', -- an answer per question, a JSON list; empty before the hand-in
+    answers TEXT NOT NULL DEFAULT '[]', -- an answer per question, a JSON list; before the hand-in as typed
     handed_in_by TEXT NOT NULL DEFAULT '', -- who handed it in
     handed_in_at TEXT, -- when; null before
     class_ended_at TEXT -- when its class ended; null while it lasts
