@@ -22,7 +22,7 @@ from app.run import summary_html
 from app.run.live_series import is_shown, live_metrics, single_values
 from app.run.overview import resume_button, retry_button
 from app.ui import current_user, widgets
-from app.ui.html import as_text, breadcrumb, duel_link, link, slot, sweep_link
+from app.ui.html import as_text, breadcrumb, duel_link, exercise_link, link, slot, sweep_link
 from app.ui.run_state import cause_of, disturbed_help, outcome, place_in_words, tab_title
 from app.ui.time_difference import measured_again_at
 from app.ui.widgets import title_of
@@ -98,11 +98,13 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
 
 
 def _part_of(run: Run, reader: Reader) -> list[Markup]:
-    """Return a link to the run's duel, else to its sweep; none if it was launched alone."""
+    """Return links to the run's exercise, and to its duel or sweep; none if it was launched alone."""
+    attempt = reader.exercises.of_run(run.id)
+    found = [exercise_link(attempt.title, attempt.exercise)] if attempt else []
     if not run.sweep_id:
-        return []
+        return found
     duel = reader.duels.of_sweep(run.sweep_id)
-    return [duel_link(f"Duel {duel}", duel) if duel else sweep_link(f"Sweep {run.sweep_id}", run.sweep_id)]
+    return [*found, duel_link(f"Duel {duel}", duel) if duel else sweep_link(f"Sweep {run.sweep_id}", run.sweep_id)]
 
 
 def _announce_end(run: Run, entry: RunRow, reader: Reader) -> None:

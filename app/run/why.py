@@ -38,12 +38,13 @@ class _Recorded:
         return sum(each.count - each.nonfinite for each in self.summaries if each.metric == name)
 
     def share(self, kind: str, *phases: str) -> str:
-        """Return the share of their time that the ranks of a kind spent in phases, such as `12 %`; empty if none was
-        recorded.
+        """Return the share of their time that the ranks of a kind spent in phases, such as `12 %`: the sum of the
+        rounded shares, as `summary_sentence` states each; empty if none was recorded.
         """
         spent = [self.phases[row.rank] for row in self.ranks if kind_of(row.role) == kind and row.rank in self.phases]
         total = sum(sum(each.values()) for each in spent)
-        return f"{100 * sum(each.get(phase, 0.0) for each in spent for phase in phases) / total:.0f} %" if total else ""
+        parts = (sum(each.get(phase, 0.0) for each in spent) for phase in phases)
+        return f"{sum(round(100 * part / total) for part in parts)} %" if total else ""
 
     def count(self, name: str, otherwise: int = 1) -> int:
         """Return a setting that is a whole number."""
@@ -76,7 +77,7 @@ def _hogwild(run: _Recorded) -> str:
         checks = run.values("perf/overwritten_updates")
         here = f"here others wrote 0 % of the sampled weights during a trainer's own write ({counted(checks, 'check')})"
     elif met is not None:
-        here = f"here others wrote {number(met, 2)} % of the sampled weights during a trainer's own write"
+        here = f"here others wrote {number(met, unit='%')} % of the sampled weights during a trainer's own write"
     elif run.settings.get("variant") == "tutorial":
         here = "how often they met here is not known, since the variant tutorial does not measure it"
     else:
@@ -92,7 +93,7 @@ def _parameter_server(run: _Recorded) -> str:
     if batch < trainers:
         stale = run.mean("perf/staleness")
         late = "late gradients made the mean staleness"
-        old = "" if stale is None else f", and {late} {counted(number(stale, 2), 'update')}"
+        old = "" if stale is None else f", and {late} {counted(number(stale), 'update')}"
         return (
             f"Why a batch of {batch}: an update needs {batch} of {trainers} gradients, so it does not wait for "
             f"the slowest; {cost}{old}."
@@ -105,13 +106,13 @@ def _parameter_server(run: _Recorded) -> str:
 
 def _async_sgd(run: _Recorded) -> str:
     others, stale = run.count("trainers") - 1, run.mean("perf/staleness")
-    here = f"here it is {number(stale, 4)}" if stale is not None else "here it is not recorded"
+    here = f"here it is {number(stale)}" if stale is not None else "here it is not recorded"
     waited = run.share("trainer", "wait", "communicate")
     cost = f"; the price: trainers spent {waited} of their time on {EXCHANGE_OF_TRAINERS}." if waited else ""
     return (
         f"Why stale: the server applies each gradient as it arrives, so no trainer waits for another one, and others "
-        f"update in between. Of {others + 1} equally fast trainers the mean staleness is at most {others} (in "
-        f"updates), less where one ends before another; {here}{cost}."
+        f"update in between. With {counted(others + 1, 'trainer')}, however fast each is, the mean staleness is at "
+        f"most {others} (in updates), less where one ends before another; {here}{cost}."
     )
 
 
@@ -173,7 +174,7 @@ def _times(count: int) -> str:
 
 def _dppo(run: _Recorded) -> str:
     age = run.mean("perf/policy_age")
-    here = f"here {counted(number(age, 2), 'update')} old" if age is not None else "its age is not recorded here"
+    here = f"here {counted(number(age), 'update')} old" if age is not None else "its age is not recorded here"
     waited = run.share("collector", "wait", "lock")
     cost = f"; collectors waited {waited} of their time" if waited else ""
     bound = run.count("max_queue_size", 2 * run.count("collectors"))
@@ -216,7 +217,9 @@ def _pipeline(run: _Recorded) -> str:
     layout, schedule = config.layout, config.schedule
     measured = run.mean("perf/bubble_share")
     here = (
-        f"here it is {number(measured, 3)} %, the mean of all batches" if measured is not None else "not recorded here"
+        f"here it is {number(measured, unit='%')} %, the mean of all batches"
+        if measured is not None
+        else "not recorded here"
     )
     bound, least, most = _of_these_stages(run, config)
     if bound > 100 * ideal_bubble(schedule, layout) + LEAST_POINTS:
@@ -387,4 +390,4 @@ def _staleness(summaries: Sequence[Summary]) -> str:
     if not count:
         return ""
     mean = sum((each.mean or 0.0) * (each.count - each.nonfinite) for each in recorded) / count
-    return f"gradients were {counted(number(mean, 2), 'update')} old on average"
+    return f"gradients were {counted(number(mean), 'update')} old on average"

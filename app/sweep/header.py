@@ -16,7 +16,19 @@ from app.links.launch import sweep_query
 from app.report.page_capture import Noted
 from app.ui import current_user, dialogs, widgets
 from app.ui.config_form import label_of
-from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, run_link, sweep_link, table, when
+from app.ui.html import (
+    as_text,
+    bar,
+    breadcrumb,
+    exercise_link,
+    fact_row,
+    figure_link,
+    link,
+    run_link,
+    sweep_link,
+    table,
+    when,
+)
 from app.ui.run_state import place_in_words, status_counts
 from app.ui.store_access import command, message_of, reading
 from app.ui.widgets import close_dialog, keep_label, sweep_kind, sweep_name
@@ -206,7 +218,11 @@ def _runs(count: int) -> str:
 def heading(sweep: Sweep, runs: list[RunRow]) -> None:
     """Show the header."""
     st.set_page_config(page_title=f"Sweep {sweep.id} · {sweep_name(sweep)}")
-    st.html(breadcrumb([link("Runs", at("/runs")), link("Sweeps", at("/sweep"))], f"Sweep {sweep.id}"))
+    links = [link("Runs", at("/runs")), link("Sweeps", at("/sweep"))]
+    with reading() as reader:
+        if runs and (attempt := reader.exercises.of_run(runs[0].id)):
+            links.append(exercise_link(attempt.title, attempt.exercise))
+    st.html(breadcrumb(links, f"Sweep {sweep.id}"))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.title(as_text(f"Sweep {sweep.id}: {sweep_name(sweep)}"), anchor=False, width="stretch")
         widgets.permalink(f"/sweep?sweep={sweep.id}")

@@ -93,6 +93,11 @@ def duel_link(words: str, duel_id: int) -> Markup:
     return link(words, f"{at('/duel')}?duel={duel_id}")
 
 
+def exercise_link(words: str, name: str) -> Markup:
+    """Return a link to an exercise, given by the name of its file."""
+    return link(words, f"{at('/exercises')}?exercise={name}")
+
+
 def figure_link(figure: str) -> Markup:
     """Return a link to a published figure, given with its size (`hogwild/full`), as HTML."""
     name, _, size = figure.partition("/")

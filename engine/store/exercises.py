@@ -77,6 +77,11 @@ class ExerciseAttempt:
     """When the class that it belongs to ended."""
 
     @property
+    def title(self) -> str:
+        """The title of the exercise as it was then."""
+        return str(self.head.get("title", self.exercise))
+
+    @property
     def has_ended(self) -> bool:
         """Whether it was launched and all its runs have ended."""
         return bool(self.runs) and all(status in ENDED for status in self.runs.values())
@@ -263,14 +268,18 @@ class ExerciseCommands:
         """Close all exercises or those named, which nobody has opened any more then, and put their attempts away;
         return these.
         """
-        names = json.dumps(None if exercises is None else [*exercises])
         attempts = [each for each in self._read.attempts() if exercises is None or each.exercise in exercises]
-        of = "(?3 = 'null' OR {} IN (SELECT value FROM json_each(?3)))"
+        closed = [name for name in self._read.states() if exercises is None or name in exercises]
         with self.db.change() as connection:
-            sql = "UPDATE exercises SET opened_by = '', closed_by = ?1, closed_at = ?2, changes = changes + 1 WHERE"
-            connection.execute(f"{sql} (closed_at IS NULL OR opened_by <> '') AND {of.format('name')}", [by, now(), names])
-            sql = "UPDATE attempts SET class_ended_at = ?2 WHERE ?1 <> '' AND class_ended_at IS NULL AND"
-            connection.execute(f"{sql} {of.format('exercise')}", [by, now(), names])
+            connection.execute(
+                "UPDATE exercises SET opened_by = '', closed_by = ?, closed_at = ?, changes = changes + 1"
+                " WHERE name IN (SELECT value FROM json_each(?))",
+                [by, now(), json.dumps(closed)],
+            )
+            connection.execute(
+                "UPDATE attempts SET class_ended_at = ? WHERE id IN (SELECT value FROM json_each(?))",
+                [now(), json.dumps([each.id for each in attempts])],
+            )
         return attempts
 
     def _require_open(self, exercise: str, what: str) -> None:

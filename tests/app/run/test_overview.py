@@ -251,17 +251,17 @@ NUMBERS |= {"perf/memory_state": 40.0, "perf/layer_exchanged": 1.5}
 NUMBERS |= {"train/loss": 0.5, "perf/env_steps_per_second": 1200.0}
 PARTS = {"ps": {"wait": 1.0}, **{kind: {"compute": 3.0, "wait": 1.0} for kind in ("trainer", "observer", "collector")}}
 REASONS = [
-    ("hogwild", {}, "Why no lock:", "others wrote 1.5 % of the sampled weights"),
+    ("hogwild", {}, "Why no lock:", "others wrote 1.50 % of the sampled weights"),
     ("hogwild", {"lock": True}, "Why a lock:", "waited 0 % of their time"),
     ("hogwild", {"variant": "tutorial"}, "Why no lock:", "the variant tutorial does not measure it"),
     ("hogwild", {"overwrites_every": 0}, "Why no lock:", "overwrites_every is 0"),
     ("parameter_server", {"trainers": 4}, "Why a batch of 4:", "trainers waited 25 %"),
-    ("parameter_server", {"trainers": 4, "batch_update_size": 3}, "Why a batch of 3:", "mean staleness 2.2 updates"),
-    ("async_sgd", {"trainers": 4}, "Why stale:", "ends before another; here it is 2.2"),
+    ("parameter_server", {"trainers": 4, "batch_update_size": 3}, "Why a batch of 3:", "mean staleness 2.25 updates"),
+    ("async_sgd", {"trainers": 4}, "Why stale:", "ends before another; here it is 2.25"),
     (
         "async_sgd",
         {"trainers": 4},
-        "so no trainer waits for another one, and others",
+        "so no trainer waits for another one, and others update in between. With 4 trainers, however fast each is,",
         "; the price: trainers spent 25 % of their time on sending gradients to the server and waiting for",
     ),
     ("sync_sgd", {"sync": "weights"}, "Why wait: all trainers average their weights", "exchange took 25 %"),
@@ -288,16 +288,16 @@ REASONS = [
     ("batched_reinforce", {"observers": 2}, "Why a batch:", "once for the step of both observers instead of twice"),
     ("batched_reinforce", {"observers": 1}, "Why a batch:", "either way"),
     ("batched_reinforce", {"mode": "per_call", "observers": 5}, "Why per call:", "runs 5 times per step"),
-    ("dppo", {"mode": "bounded_queue", "max_queue_size": 3}, "Why a bounded queue: at most 3", "1.8 updates old"),
+    ("dppo", {"mode": "bounded_queue", "max_queue_size": 3}, "Why a bounded queue: at most 3", "1.75 updates old"),
     ("dppo", {"mode": "bounded_queue", "collectors": 2}, "queue: at most 4 batches", "collectors waited 25 %"),
-    ("dppo", {"mode": "update_locked"}, "Why a lock around updates:", "1.8 updates old"),
-    ("dppo", {"mode": "reader_writer"}, "Why readers and a writer:", "1.8 updates old"),
+    ("dppo", {"mode": "update_locked"}, "Why a lock around updates:", "1.75 updates old"),
+    ("dppo", {"mode": "reader_writer"}, "Why readers and a writer:", "1.75 updates old"),
     ("dppo", {"mode": "unlocked"}, "Why no lock: collectors play while", "collectors waited 25 %"),
     (
         "pipeline",
         {"splits": 4, "stages": 2},
         "Why micro-batches:",
-        "= 20 % of the time; here it is 31 %, the mean of all batches.",
+        "= 20 % of the time; here it is 31.00 %, the mean of all batches.",
     ),
     ("reference", {}, "Why one process:", "baseline of every speed-up"),
     (
@@ -331,7 +331,7 @@ REASONS = [
         "Why a bounded queue:",
         "training continues to the end, and the last policy is the result",
     ),
-    ("dppo", {"mode": "bounded_lag", "max_lag": 1}, "with a policy at most 1 update old", "1.8 updates old"),
+    ("dppo", {"mode": "bounded_lag", "max_lag": 1}, "with a policy at most 1 update old", "1.75 updates old"),
 ]
 
 
@@ -363,7 +363,7 @@ def test_the_bubble_of_unequal_stages_is_explained_by_their_times(home: Home, la
         return why(run, measured, {rank: {"compute": each, "wait": 3.0} for rank, each in enumerate(seconds)}, roles)
 
     assert said(2.0, 6.0).endswith(
-        "= 20 % of the time; here it is 48 %, the mean of all batches; these stages are not equal: they computed "
+        "= 20 % of the time; here it is 48.00 %, the mean of all batches; these stages are not equal: they computed "
         "for 2.0 s to 6.0 s, which makes it at least 38.5 % without transfers and delays."
     ), "4 micro-batches of 0.5 s and 1.5 s take 6.5 s, of which two stages work 8 s in 13 s"
     assert said(2.0, 2.01).endswith("the mean of all batches.") and said(2.0).endswith("the mean of all batches.")
@@ -383,6 +383,18 @@ def test_what_a_trainer_waits_for_leads_to_the_timeline_which_cautions_of_distur
     assert f'href="/run?run={run_id}&amp;section=Timeline"' in said
     page = opened("run", {"run": str(run_id), "section": "Timeline"})
     assert any("[Caution] Other programs took 31 %" in each.value for each in page.markdown)
+
+
+def test_both_sentences_state_one_share_and_one_mean(home: Home, lab: dict[Status, int]) -> None:
+    with Reader.open(home) as reader:
+        run, entry = reader.runs.one(lab["finished"]), reader.runs.entry(lab["finished"])
+    run, roles = replace(run, experiment="async_sgd", config={"trainers": 2}), ranks("ps", "trainer1", "trainer2")
+    phases = {rank: {"compute": 412.0, "wait": 4.0, "communicate": 584.0} for rank in (1, 2)}
+    summaries = [Summary("perf/staleness", None, 4, 2.155, 9, None, 2.155, 2.155, 2.155)]
+    said = summary_sentence(run, replace(entry, experiment="async_sgd"), summaries, phases, roles)
+    assert "trainers communicated 58 % of the time" in said and "2.155 updates old" in said
+    reason = why(run, summaries, phases, roles)
+    assert "spent 58 % of their time" in reason and "here it is 2.155;" in reason
 
 
 def test_a_reason_is_a_few_short_lines() -> None:
