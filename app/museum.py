@@ -188,7 +188,7 @@ def _words(sign: Sign, visit: Visit | None, way: Way) -> None:
 def _badges(visit: Visit | None, coming: RunRow | None) -> None:
     if visit and visit.caught:
         held = "The invariant holds for the corrected code and fails for the published code."
-        st.badge("caught", color="green", help=held)
+        st.badge("fault seen", color="green", help=held)
     elif visit:
         st.badge("fault not seen", color="orange", help=as_text(visit.unseen))
     if coming:

@@ -2,6 +2,8 @@
 without a name, the list, and for a teacher the class.
 """
 
+from urllib.parse import quote
+
 import streamlit as st
 
 from app.core.assets import at
@@ -14,13 +16,14 @@ from app.run.why import why_of
 from app.sweep.chart import matrix
 from app.sweep.header import share_done
 from app.ui import components, current_user, widgets
-from app.ui.html import as_text, bar, breadcrumb, link, run_link
+from app.ui.html import as_text, bar, breadcrumb, link, run_link, sweep_link
 from app.ui.store_access import reading
 from engine.config_values import values_in_words
 from engine.errors import EngineError
 from engine.exercises.catalogue import ExerciseCatalogue
 from engine.exercises.files import Exercise
 from engine.home import Home
+from engine.museum.latest_runs import NAME as MUSEUM
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt
 from engine.store.records import ENDED
@@ -30,7 +33,6 @@ EVERY_MS = 2_000
 wanted = st.query_params.get("exercise", "")
 of = st.query_params.get("experiment", "")
 found = ExerciseCatalogue(Home.find())
-teaches = current_user.may("open exercise")
 
 
 def progress(attempt: ExerciseAttempt, reader: Reader) -> None:
@@ -40,13 +42,16 @@ def progress(attempt: ExerciseAttempt, reader: Reader) -> None:
         if sweep.active:
             st.html(bar(share_done(runs), f"Progress of sweep {sweep.id}"))
         st.html(matrix(sweep, runs))
-        st.markdown(f"[Sweep {sweep.id}]({at('/sweep')}?sweep={sweep.id})")  # in a tab of its own
+        st.html(sweep_link(f"Sweep {sweep.id}", sweep.id))
         return
     for run_id in attempt.runs:
         entry = reader.runs.entry(run_id)
         if entry.status not in ENDED:
             st.html(progress_bar(entry))
-        st.markdown(f"[Run {run_id}: {entry.status}]({at('/run')}?run={run_id})")  # in a tab of its own
+        st.html(run_link(f"Run {run_id}: {entry.status}", run_id))
+        if (exhibit := entry.config.get("exhibit")) and entry.experiment == MUSEUM:
+            address = f"/museum?exhibit={exhibit}&by={quote(entry.owner)}"
+            st.html(link("Exhibit with both versions of the code", at(address)))
 
 
 def why(attempt: ExerciseAttempt, reader: Reader) -> None:
@@ -63,7 +68,7 @@ def one(exercise: Exercise) -> None:
     with reading(lambda: components.pulse(-1, of_exercises=True)) as reader, reader.db.snapshot():
         token, state = reader.exercises.token(), reader.exercises.state(exercise.name)
         view = VIEWS[0]
-        if teaches:
+        if catalogue.may_open(state):
             view = (
                 st.segmented_control(
                     "View",
@@ -76,7 +81,11 @@ def one(exercise: Exercise) -> None:
             )
         if view == VIEWS[1]:
             teacher.hand_out(exercise, state)
-            teacher.watch(exercise, reader)
+            names = catalogue.taught(reader)
+            if names is None or exercise.name in names:
+                teacher.watch(exercise, reader)
+            else:
+                st.caption("Whoever opens the exercise is its teacher, and follows the class here.")
             components.pulse(token, of_exercises=True, every_ms=EVERY_MS)
             return
         widgets.runner_banner(reader)
@@ -101,7 +110,7 @@ def everything() -> None:
     with reading(lambda: components.pulse(-1, of_exercises=True)) as reader:
         token = reader.exercises.token()
         files = [file for file in found.listed.values() if not of or (file.exercise and file.exercise.experiment == of)]
-        if teaches:
+        if current_user.may("open exercise"):
             catalogue.broken(found)
             teacher.board({name: file.title for name, file in found.listed.items()}, reader)
             st.header("All exercises", anchor=False)

@@ -1,5 +1,5 @@
 """Museum: faults of the published code as cards; `?system=TITLE` shows those of one system, `?exhibit=NAME` one exhibit
-with a switch between both versions, its chart and its code.
+with a switch between both versions, its chart and its code, `&by=NAME` with the newest result of that person's runs.
 """
 
 from typing import Literal
@@ -9,7 +9,7 @@ import streamlit as st
 from app.core.assets import at
 from app.museum import card, launch, section
 from app.ui import components, current_user, widgets
-from app.ui.html import breadcrumb, link
+from app.ui.html import as_text, breadcrumb, link
 from app.ui.store_access import reading
 from engine.errors import counted
 from engine.museum.exhibit import SIGNS, SYSTEMS
@@ -20,6 +20,7 @@ SOON_MS, LATER_MS = 1_000, 10_000
 TAKES = "One run of about 30 s on two idle cores. Results appear one by one."
 
 wanted = st.query_params.get("exhibit", "")
+by = st.query_params.get("by") or None
 alone = next((sign for sign in SIGNS if sign.name == wanted), None)
 if alone:
     st.set_page_config(page_title=f"{alone.title} · Parallab")
@@ -60,9 +61,11 @@ def cards(found: Museum) -> None:
 def page() -> None:
     """Show the exhibits; redraw when a run of the museum changes."""
     with reading(lambda: components.pulse(-1)) as reader, reader.db.snapshot():
-        token, found = reader.runs.token(), museum(reader)
+        token, found = reader.runs.token(), museum(reader, by if alone else None)
         widgets.runner_banner(reader)
     if alone:
+        if by:
+            st.caption(as_text(f"The newest result of {by}; the museum has that of everyone."))
         section(alone, found.visits.get(alone.name), found.shows(alone.name))
     else:
         cards(found)

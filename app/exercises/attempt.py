@@ -181,8 +181,9 @@ def _run(
         exercise.settings_with(changes)
     except ConfigError as error:
         problems = {each.field: each.sentence for each in error.problems}
-    notes = {name: f"Here: {each.words}" for name, each in exercise.change.items() if each.words}
-    config_form.grid(known, list(exercise.change), problems, notes)
+    notes = {name: f"Here: {each.words}" for name, each in exercise.change.items() if each.words and not each.values}
+    lists = {name: each.values for name, each in exercise.change.items() if each.values}
+    config_form.grid(known, list(exercise.change), problems, notes, lists)
     runs = max(1, len(exercise.cells)) * exercise.repeats
     cells = f": {', '.join(exercise.cells)}" if exercise.cells else ""
     times = f", {exercise.repeats} times each" if exercise.repeats > 1 else ""
@@ -192,7 +193,9 @@ def _run(
     off = current_user.off(refusal, disabled=bool(problems))
     if refusal:
         st.caption(as_text(refusal))
-    if st.button("Launch", type="primary", key=f"exercise.{exercise.name}.launch", **off) and attempt:
+    with st.container(horizontal_alignment="right"):  # not where Predict was: a double click would launch
+        pressed = st.button("Launch", type="primary", key=f"exercise.{exercise.name}.launch", **off)
+    if pressed and attempt:
         carry_out(lambda by: launch_attempt(Home.find(), attempt.id, changes, by=by))
 
 

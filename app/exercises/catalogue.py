@@ -1,13 +1,13 @@
 """The list of exercises: what each asks for, whether it is open, how far a person is; broken files for teachers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from zoneinfo import ZoneInfo
 
 import streamlit as st
 
-from app.core.assets import at
 from app.core.formatting import moment
-from app.ui.html import as_cell, as_text, block, entry, joined, link, stacked, strong
+from app.ui import current_user
+from app.ui.html import as_cell, as_text, block, entry, exercise_link, joined, stacked, strong
 from engine.exercises.catalogue import ExerciseCatalogue, ExerciseFile
 from engine.home import Home
 from engine.registry import experiment_title
@@ -50,9 +50,26 @@ def _card(file: ExerciseFile, state: ExerciseState, attempt: ExerciseAttempt | N
         *filter(None, [state_in_words(state).rstrip(".") if state.is_open else "closed"]),
     ]
     return entry(
-        strong(link(file.exercise.title, at(f"/exercises?exercise={file.name}"))),
+        strong(exercise_link(file.exercise.title, file.name)),
         [*facts, *([state_cell(attempt)] if attempt else [])],
     )
+
+
+def taught(reader: Reader) -> Collection[str] | None:
+    """Return the exercises whose class this person sees and may end: None for all, as an admin. In a lab without
+    accounts the teacher of an exercise is who opened it.
+    """
+    here = current_user.standing()
+    if not here.open:
+        return None if here.may("open exercise") else ()
+    states = reader.exercises.states().values()
+    return {each.name for each in states if here.name and (each.opened_by or each.closed_by) == here.name}
+
+
+def may_open(state: ExerciseState) -> bool:
+    """Return whether this person is offered to open and close an exercise: not one that another teacher opened."""
+    here = current_user.standing()
+    return here.may("open exercise") and (not here.open or state.opened_by in ("", here.name))
 
 
 def browser_zone() -> ZoneInfo:
@@ -77,7 +94,7 @@ def opened(home: Home, reader: Reader) -> str:
     states = [state for state in reader.exercises.states().values() if state.opened_by and state.is_open]
     files = ExerciseCatalogue(home).listed if states else {}
     return stacked(
-        link(files[state.name].title, at(f"/exercises?exercise={state.name}")) + f": {state_in_words(state)}"
+        exercise_link(files[state.name].title, state.name) + f": {state_in_words(state)}"
         for state in states
         if state.name in files
     )

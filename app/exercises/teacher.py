@@ -1,7 +1,7 @@
 """A teacher's view: hand out, open and close an exercise, watch the class, export, and end the class."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
 import segno
@@ -12,7 +12,7 @@ from app.core.caches import VersionedCache
 from app.core.formatting import absolute, moment
 from app.exercises import prediction_chart
 from app.exercises.attempt import carry_out
-from app.exercises.catalogue import browser_zone, state_cell, state_in_words
+from app.exercises.catalogue import browser_zone, state_cell, state_in_words, taught
 from app.ui import components, current_user, dialogs
 from app.ui.html import as_text, joined, nowrap, quiet, run_link, sweep_link, table, wide
 from app.ui.widgets import page_address, say_reach
@@ -156,16 +156,18 @@ def board(titles: Mapping[str, str], reader: Reader) -> None:
     """
     if done := st.session_state.pop(_DONE, None):
         st.success(done)
+    names = taught(reader)
     by_end: dict[str | None, list[ExerciseAttempt]] = {}
     for attempt in reader.exercises.attempts(earlier_classes=True):
-        by_end.setdefault(attempt.class_ended_at, []).append(attempt)
+        if names is None or attempt.exercise in names:
+            by_end.setdefault(attempt.class_ended_at, []).append(attempt)
     if present := by_end.pop(None, None):
         st.header("Class", anchor=False)
         _overview(titles, present, reader, _members(reader))
         with st.container(horizontal=True):
             export(present, "class")
             if st.button("End the class", key="exercises.end", **current_user.control("end class")):
-                dialogs.open_soon(ask_end)
+                dialogs.open_soon(ask_end, names)
     if by_end:
         with st.expander("Earlier classes"):
             ended = st.selectbox("Ended", sorted(map(str, by_end), reverse=True), format_func=absolute, width=300)
@@ -218,16 +220,17 @@ def export(attempts: Sequence[ExerciseAttempt], key: str) -> None:
 
 
 @st.dialog("End the class?")
-def ask_end() -> None:
-    """Say what the end of the class does, and carry it out once confirmed."""
+def ask_end(exercises: Collection[str] | None) -> None:
+    """Say what the end of the class of some exercises, or of all, does, and carry it out once confirmed."""
     with Reader.open(Home.find()) as reader:
-        attempts, members = reader.exercises.attempts(), _members(reader)
+        members = _members(reader)
+        attempts = [each for each in reader.exercises.attempts() if exercises is None or each.exercise in exercises]
     people = {*chain.from_iterable(attempt.people for attempt in attempts)}
     runs = sum(len(attempt.runs) for attempt in attempts)
     st.write(
-        f"The exercises that were opened will be closed. {counted(runs, 'run')} of {counted(len(people), 'student')} "
-        "will be cancelled where they have not ended, and archived. Predictions, results and answers are kept: see "
-        "Earlier classes on this page."
+        f"{'All exercises' if exercises is None else 'The exercises that you opened'} will be closed. "
+        f"{counted(runs, 'run')} of {counted(len(people), 'student')} will be cancelled where they have not ended, and "
+        "archived. Predictions, results and answers are kept: see Earlier classes on this page."
     )
     also: list[str] = []
     if members:
@@ -238,13 +241,13 @@ def ask_end() -> None:
     with st.container(horizontal=True):
         export(attempts, "end")
         if st.button("End the class", type="primary", key="exercises.end.now"):
-            carry_out(lambda by: _end(by, also))
+            carry_out(lambda by: _end(by, also, exercises))
         if st.button("Cancel", key="exercises.end.not"):
             st.rerun()
 
 
-def _end(by: str, also: Sequence[str]) -> None:
-    ended = end_class(Home.find(), by=by, also=also)
+def _end(by: str, also: Sequence[str], exercises: Collection[str] | None) -> None:
+    ended = end_class(Home.find(), by=by, also=also, exercises=exercises)
     st.session_state[_DONE] = (
         f"The class has ended: {counted(len(ended.attempts), 'attempt')}, {counted(ended.archived, 'run')} archived, "
         f"{counted(len(ended.disabled), 'account')} disabled. Its results are below, under Earlier classes."

@@ -7,6 +7,7 @@ import math
 import shlex
 import types
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Union, get_args, get_origin
 
 import streamlit as st
@@ -121,25 +122,35 @@ def help_of(field: FieldInfo) -> str:
     return as_text(f"{text} Allowed: {' and '.join(rules)}." if rules else text)
 
 
-def grid(experiment: Experiment, names: Sequence[str], problems: Problems, notes: Mapping[str, str]) -> None:
-    """Draw fields in two columns, each with its error message or its note below."""
+def grid(
+    experiment: Experiment,
+    names: Sequence[str],
+    problems: Problems,
+    notes: Mapping[str, str],
+    lists: Mapping[str, Sequence[Any]] = MappingProxyType({}),
+) -> None:
+    """Draw fields in two columns, each with its error message or its note below; those in `lists` are chosen from their
+    values.
+    """
     for start in range(0, len(names), 2):
         for column, name in zip(st.columns(2, gap="medium"), names[start : start + 2], strict=False):
             with column:
-                _field(name, experiment.config.model_fields[name], key_of(experiment.name, name))
+                _field(name, experiment.config.model_fields[name], key_of(experiment.name, name), lists.get(name))
                 if name in problems:
                     st.markdown(f":red[{as_text(problems[name])}]")
                 elif name in notes:
                     st.caption(as_text(notes[name]))
 
 
-def _field(name: str, field: FieldInfo, key: str) -> None:
-    """Draw the widget for a field's type; its value is in the session, from `fill`."""
+def _field(name: str, field: FieldInfo, key: str, values: Sequence[Any] | None) -> None:
+    """Draw the widget for a field's type, or to choose one of `values`; its value is in the session, from `fill`."""
     value = st.session_state.setdefault(key, as_typed(field.default))
     label, kind, text = label_of(name, field), _kind(field), help_of(field)
     label = as_text(label) if field.title else label
     empty = empty_means(field) if may_be_empty(field) else None
-    if options := choices_of(field):
+    if values:
+        st.selectbox(label, values, key=key, help=text, format_func=value_in_words)
+    elif options := choices_of(field):
         if value not in options and not (empty and value is None):
             options = (*options, value)  # it was removed from the list: it stays visible, with its error message
         if len(options) <= FEW:

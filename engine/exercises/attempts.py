@@ -135,9 +135,7 @@ class ClassEnd:
     """People whose accounts were disabled."""
 
 
-def end_class(
-    home: Home, *, by: str, also: Sequence[str] = (), exercises: Collection[str] | None = None
-) -> ClassEnd:
+def end_class(home: Home, *, by: str, also: Sequence[str] = (), exercises: Collection[str] | None = None) -> ClassEnd:
     """End the class: close its exercises, cancel its waiting and running runs, archive the ended ones, and disable the
     accounts of its people, members only.
 

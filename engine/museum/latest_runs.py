@@ -1,4 +1,4 @@
-"""The newest run of each exhibit in the store, by any owner. Torch-free."""
+"""The newest run of each exhibit in the store, by any owner or by one. Torch-free."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -35,12 +35,12 @@ class Museum:
         return next((run for run in self.under_way if run.config.get("exhibit") in (name, "all")), None)
 
 
-def museum(reader: Reader) -> Museum:
-    """Return the museum's current state; reads runs until each exhibit is found."""
+def museum(reader: Reader, owner: str | None = None) -> Museum:
+    """Return the museum's current state, of one owner's runs if given; reads runs until each exhibit is found."""
     visits: dict[str, Visit] = {}
     under_way = []
-    for offset in range(0, reader.runs.count(experiment=NAME), PAGE):
-        for run in reader.runs.find(experiment=NAME, limit=PAGE, offset=offset):
+    for offset in range(0, reader.runs.count(experiment=NAME, owner=owner), PAGE):
+        for run in reader.runs.find(experiment=NAME, owner=owner, limit=PAGE, offset=offset):
             if run.status not in ENDED:
                 under_way.append(run)
             wanted = [

@@ -70,7 +70,7 @@ def test_a_card_has_the_result_of_the_newest_run_in_a_line_and_leads_to_it(home:
     test = opened("museum")
     assert "Torn replies: published <strong>4</strong>, corrected <strong>7</strong> fetches" in html_of(test)
     assert f"run {newest}</a> by Grace" in html_of(test)
-    assert said(test).count("caught") == 1 and said(test).count("fault not seen") == 1
+    assert said(test).count("fault seen") == 1 and said(test).count("fault not seen") == 1
     assert "2 of 24 exhibits have results." in said(test)
     assert [button.key for button in test.button if button.label == "View result"] == [
         "museum.view.live_reply",
@@ -95,6 +95,16 @@ def test_the_newest_run_of_an_exhibit_is_shown_with_a_switch_between_both_ways(h
     assert "def measure" not in test.code[0].value
     test.toggle(key="museum.whole.live_reply").set_value(True).run()
     assert "def measure" in test.code[0].value
+
+
+def test_an_exhibit_shows_the_newest_run_of_one_person_and_a_run_has_its_axis(home: Home) -> None:
+    mine = visited(home, "unguarded_counter", ["unguarded_counter"], owner="Ada")
+    newest = visited(home, "unguarded_counter", ["unguarded_counter"], owner="Ben")
+    test = opened("museum", {"exhibit": "unguarded_counter", "by": "Ada"})
+    assert f"run {mine}" in html_of(test) and "The newest result of Ada" in said(test)
+    assert f"run {newest}" in html_of(opened("museum", {"exhibit": "unguarded_counter"}))
+    run = opened("run", {"run": str(mine)})
+    assert '"step": "Steps made"' in all_words(run)
 
 
 def test_a_run_of_the_museum_can_be_cloned(home: Home) -> None:

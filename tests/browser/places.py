@@ -134,7 +134,7 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
         Place("duel, form", "/duel", "Estimate"),
         Place("figures", "/figures", "Published results"),
         Place("museum", "/museum", "Run all exhibits"),
-        Place("a class", "/exercises?exercise=pipeline_bubble&view=Class", "No predictions yet."),
+        Place("a class", "/exercises?exercise=pipeline_bubble&view=Class", "Whoever opens the exercise"),
         Place("sweeps", "/sweep", "Does Hogwild! pay"),
         Place("sweep, extend", f"/sweep?sweep={lab.sweep}", "Runs counted", press("Extend")),
     )

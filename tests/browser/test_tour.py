@@ -59,7 +59,7 @@ def museum(page: Page, address: str, lab: Lab) -> None:
     page.goto(f"{address}/museum?exhibit=aliased_weights")
     if FOR_PICTURES:
         page.get_by_role("button", name=re.compile("^Run( again| exhibit)?$")).click()
-    expect(page.get_by_text("caught", exact=True).first).to_be_visible(timeout=RUN_MS)
+    expect(page.get_by_text("fault seen", exact=True).first).to_be_visible(timeout=RUN_MS)
 
 
 def exercise(page: Page, address: str, lab: Lab) -> None:

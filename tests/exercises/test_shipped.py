@@ -19,6 +19,8 @@ def test_a_shipped_exercise_would_be_launched(home: Home, store: Store, name: st
     for field, change in exercise.change.items():
         for value in change.bounds:
             rehearse_exercise(home, exercise, by="ada", changes={field: value})
+    asked = " ".join((exercise.predict.text, *exercise.questions)).lower()
+    assert not [field for field in exercise.change if field.split("_")[0] in asked], "a question fixes it"
     assert 100 <= len(exercise.text.split()) <= 250
     assert 1 <= len(exercise.questions) <= 3
     pages = re.findall(r"\]\((docs/[^)]+)\)", exercise.text)

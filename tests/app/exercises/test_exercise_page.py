@@ -73,16 +73,37 @@ def test_a_student_predicts_before_the_launch_and_hands_in_after_the_runs(
     test.button(key="exercise.accuracy.hand_in").click().run()
     assert "Each of the 1 questions must have an answer, got 0" in said(test)
     test.text_area(key=f"exercise.accuracy.answer.{attempt.id}.0").input("Noise.").run()
+    with Reader.open(home) as reader:
+        kept = reader.exercises.attempt(attempt.id)
+        assert (kept.drafts, kept.answers) == (("Noise.",), ()), "a draft is in the store"
+    run = opened("run", {"run": str(run_id)})
+    assert '/exercises?exercise=accuracy">How accurate is it?</a>' in html(run), "the way back"
+    assert "Why no lock" not in html(run)
     test = page("accuracy", monkeypatch, "Ada")
-    assert test.text_area(key=f"exercise.accuracy.answer.{attempt.id}.0").value == "Noise.", "a draft survives a reload"
+    assert test.text_area(key=f"exercise.accuracy.answer.{attempt.id}.0").value == "Noise.", "and survives a reload"
     test.button(key="exercise.accuracy.hand_in").click().run()
     assert state(home, "accuracy") == ["handed in"] and "Handed in by Ada." in said(test)
-    assert "Why no lock" in html(test)
+    assert "Why no lock" in html(test) and "Why no lock" in html(opened("run", {"run": str(run_id)}))
+    assert f'href="/run?run={run_id}"' in html(test) and "/run?run" not in said(test), "in the same tab"
     test.segmented_control(key="exercise.accuracy.attempt").set_value(0).run()
     assert not test.text_input(key="exercise.accuracy.number").value
     test.text_input(key="exercise.accuracy.number").set_value("97").run()
     test.button(key="exercise.accuracy.predict").click().run()
     assert state(home, "accuracy") == ["handed in", "predicted"]
+
+
+def test_a_list_of_allowed_values_is_a_select_box(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = classes.ACCURACY.replace("0.01..0.1", "[0.01, 0.05]")
+    exercise = classes.write(home, listed=classes.HEAD.format(title="Listed", more=more)).exercise("listed")
+    attempt = classes.attempt(home, exercise, 90, "Ada")
+    test = page("listed", monkeypatch, "Ada")
+    chosen = test.selectbox(key="form.exercise.listed.learning_rate")
+    assert (chosen.options, bool(test.number_input)) == (["0.01", "0.05"], False)
+    chosen.set_value(0.05).run()
+    test.button(key="exercise.listed.launch").click().run()
+    with Reader.open(home) as reader:
+        (run_id,) = reader.exercises.attempt(attempt.id).runs
+        assert reader.runs.one(run_id).config["learning_rate"] == 0.05
 
 
 @pytest.mark.parametrize(
@@ -159,12 +180,18 @@ def test_a_class_is_watched_revealed_and_ended(home: Home, monkeypatch: pytest.M
     test = page("speed", monkeypatch, "Teacher", view="Class")
     shown = html(test)
     assert "exercise=speed" in shown and "data:image/svg+xml" in shown
-    assert shown.count("<tr>") == 4 and "with Alan" in shown and "on average" in shown
-
-    assert "Reveal results" in [each.label for each in test.toggle]
+    assert "Whoever opens the exercise is its teacher" in said(test) and "Alan" not in shown
     test.button(key="exercise.open").click().run()
     with Reader.open(home) as reader:
         assert reader.exercises.state("speed").opened_by == "Teacher"
+    shown = html(test)
+    assert shown.count("<tr>") == 4 and "with Alan" in shown and "on average" in shown
+    assert "Reveal results" in [each.label for each in test.toggle]
+    student = page("speed", monkeypatch, "Grace", view="Class")
+    assert "Students" not in said(student) and not student.get("button_group") and "Alan" not in html(student)
+    overview = opened("exercises")
+    assert "Alan" not in html(overview) and not [each for each in overview.button if each.key == "exercises.end"]
+    test = page("speed", monkeypatch, "Teacher", view="Class")
     test.button(key="exercise.close").click().run()
     assert "was closed by Teacher" in said(test)
     board = opened("exercises")
@@ -174,17 +201,20 @@ def test_a_class_is_watched_revealed_and_ended(home: Home, monkeypatch: pytest.M
     def script() -> None:
         from app.exercises import teacher
 
-        teacher.ask_end()
+        teacher.ask_end(["speed"])
 
     AppTest.from_function(script, default_timeout=PATIENCE_S).run().button(key="exercises.end.now").click().run()
     with Reader.open(home) as reader:
         assert not reader.exercises.attempts() and len(reader.exercises.attempts(earlier_classes=True)) == 2
+        assert not reader.exercises.state("speed").opened_by, "the next teacher may open it"
     assert "under Earlier classes" in said(page("speed", monkeypatch, "Teacher", view="Class"))
     after = opened("exercises")
     (fold,) = (each for each in after.expander if each.label == "Earlier classes")
     assert "Alan" in str([each.proto for each in fold.get("html")]), "its table stays"
     assert [each.label for each in fold.get("download_button")] == ["Export CSV", "Export runs"]
     assert not [each for each in after.button if each.key == "exercises.end"]
+    monkeypatch.setattr("app.ui.current_user._given", lambda: "Grace")
+    assert not [each for each in opened("exercises").expander if each.label == "Earlier classes"]
 
 
 def test_a_deadline_is_there_to_change_and_is_removed_by_its_own_button(
@@ -204,6 +234,7 @@ def test_a_deadline_is_there_to_change_and_is_removed_by_its_own_button(
     test.button(key="exercise.open").click().run()
     assert deadline() == "2099-01-01T12:00:00.000Z", "a press without a change keeps it"
     assert "until 2099-01-01 12:00 UTC" in said(page("speed", monkeypatch, "Ada")), "its students see it"
+    monkeypatch.setattr("app.ui.current_user._given", lambda: "Teacher")
     test.button(key="exercise.endless").click().run()
     assert deadline() is None and test.datetime_input[0].value is None
     test.button(key="exercise.open").click().run()
