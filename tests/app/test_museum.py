@@ -2,6 +2,7 @@
 that launch.
 """
 
+import json
 from html import unescape
 
 import pytest
@@ -103,8 +104,12 @@ def test_an_exhibit_shows_the_newest_run_of_one_person_and_a_run_has_its_axis(ho
     test = opened("museum", {"exhibit": "unguarded_counter", "by": "Ada"})
     assert f"run {mine}" in html_of(test) and "The newest result of Ada" in said(test)
     assert f"run {newest}" in html_of(opened("museum", {"exhibit": "unguarded_counter"}))
-    run = opened("run", {"run": str(mine)})
-    assert '"step": "Steps made"' in all_words(run)
+    charts = [
+        json.loads(each.proto.json)
+        for each in opened("run", {"run": str(mine)}).get("bidi_component")
+        if each.proto.json
+    ]
+    assert {"step": "Steps made"} in [each.get("titles") for each in charts]
 
 
 def test_a_run_of_the_museum_can_be_cloned(home: Home) -> None:

@@ -57,6 +57,22 @@
     true,
   );
 
+  // On a phone Streamlit leaves its menu open over the page that was chosen from it.
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest?.("[data-testid=stSidebarNavLink]") || innerWidth >= 768) return;
+    document.querySelector("[data-testid=stSidebarCollapseButton] button")?.click();
+  });
+
+  // Streamlit's pages scroll in their main part; keys reach it on a fresh page too.
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      if (document.activeElement !== document.body || !/^(Page(Up|Down)|Arrow(Up|Down)|Home|End| )$/.test(event.key)) return;
+      document.querySelector(".stMain")?.focus({ preventScroll: true, focusVisible: false });
+    },
+    true,
+  );
+
   // Streamlit's dialog about a server that is gone speaks of Streamlit and the internet. Only its texts change: the nodes are React's.
   const LOST = "The console is not responding: it was stopped, or the network is down. Runs do not depend on this page. It reconnects by itself.";
   const sayLost = () => {
