@@ -12,6 +12,7 @@ import streamlit as st
 from app.actions import queue_actions
 from app.core.caches import VersionedCache
 from app.exercises import prediction_chart
+from app.exercises.catalogue import takes
 from app.exercises.prediction_form import prediction
 from app.ui import components, config_form, current_user
 from app.ui.documentation import GUIDES, linked, page_body, pages
@@ -184,10 +185,9 @@ def _run(
     notes = {name: f"Here: {each.words}" for name, each in exercise.change.items() if each.words and not each.values}
     lists = {name: each.values for name, each in exercise.change.items() if each.values}
     config_form.grid(known, list(exercise.change), problems, notes, lists)
-    runs = max(1, len(exercise.cells)) * exercise.repeats
     cells = f": {', '.join(exercise.cells)}" if exercise.cells else ""
     times = f", {exercise.repeats} times each" if exercise.repeats > 1 else ""
-    st.caption(as_text(f"{counted(runs, 'run')}{cells}{times}. {ALONE if exercise.time_counts else SHARED}"))
+    st.caption(as_text(f"{takes(exercise)}{cells}{times}. {ALONE if exercise.time_counts else SHARED}"))
     refusal = current_user.why_not("launch") or (None if attempt else "Predict first: then you can launch.")
     refusal = refusal or state.refusal("a launch") or None
     off = current_user.off(refusal, disabled=bool(problems))

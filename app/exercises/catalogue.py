@@ -8,7 +8,9 @@ import streamlit as st
 from app.core.formatting import moment
 from app.ui import current_user
 from app.ui.html import as_cell, as_text, block, entry, exercise_link, joined, stacked, strong
+from engine.errors import counted
 from engine.exercises.catalogue import ExerciseCatalogue, ExerciseFile
+from engine.exercises.files import Exercise
 from engine.home import Home
 from engine.registry import experiment_title
 from engine.store import Reader
@@ -47,6 +49,7 @@ def _card(file: ExerciseFile, state: ExerciseState, attempt: ExerciseAttempt | N
     facts = [
         experiment_title(file.exercise.experiment),
         KINDS[file.exercise.predict.kind],
+        takes(file.exercise),
         *filter(None, [state_in_words(state).rstrip(".") if state.is_open else "closed"]),
     ]
     return entry(
@@ -70,6 +73,12 @@ def may_open(state: ExerciseState) -> bool:
     """Return whether this person is offered to open and close an exercise: not one that another teacher opened."""
     here = current_user.standing()
     return here.may("open exercise") and (not here.open or state.opened_by in ("", here.name))
+
+
+def takes(exercise: Exercise) -> str:
+    """Return how many runs an attempt launches and what they take, such as `6 runs, about 2 min on two idle cores`."""
+    about = f", about {exercise.minutes} min on two idle cores" if exercise.minutes else ""
+    return counted(max(1, len(exercise.cells)) * exercise.repeats, "run") + about
 
 
 def browser_zone() -> ZoneInfo:

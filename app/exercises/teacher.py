@@ -18,7 +18,7 @@ from app.ui.html import as_text, joined, nowrap, quiet, run_link, sweep_link, ta
 from app.ui.widgets import page_address, say_reach
 from engine.errors import counted
 from engine.exercises.attempts import close_exercise, end_class, open_exercise
-from engine.exercises.export import class_bundle, class_csv, latest, outcomes, predicted
+from engine.exercises.export import class_bundle, class_csv, latest, members, outcomes, predicted
 from engine.exercises.files import Exercise
 from engine.exercises.outcome import Distance, Measured
 from engine.home import Home
@@ -103,7 +103,7 @@ def watch(exercise: Exercise, reader: Reader) -> None:
     tries = {person: len(own) for (person, _), own in latest(attempts).items()}
     rows = [
         _row(exercise, person, counting.get(person), tries.get(person, 0), found)
-        for person in sorted({*counting, *_members(reader)}, key=str.casefold)
+        for person in sorted({*counting, *members(reader)}, key=str.casefold)
     ]
     if rows:
         heads = ["Student", "State", "Attempts", "Prediction", "Result", "Distance", "Answers", "Runs"]
@@ -111,11 +111,6 @@ def watch(exercise: Exercise, reader: Reader) -> None:
     if attempts:
         with st.container(horizontal=True):
             export(attempts, "exercise")
-
-
-def _members(reader: Reader) -> list[str]:
-    """Return who is in the class before they begin: the members of a lab with accounts."""
-    return [one.name for one in reader.people.everyone() if one.active and one.role == "member"]
 
 
 def _row(
@@ -163,7 +158,7 @@ def board(titles: Mapping[str, str], reader: Reader) -> None:
             by_end.setdefault(attempt.class_ended_at, []).append(attempt)
     if present := by_end.pop(None, None):
         st.header("Class", anchor=False)
-        _overview(titles, present, reader, _members(reader))
+        _overview(titles, present, reader)
         with st.container(horizontal=True):
             export(present, "class")
             if st.button("End the class", key="exercises.end", **current_user.control("end class")):
@@ -171,21 +166,21 @@ def board(titles: Mapping[str, str], reader: Reader) -> None:
     if by_end:
         with st.expander("Earlier classes"):
             ended = st.selectbox("Ended", sorted(map(str, by_end), reverse=True), format_func=absolute, width=300)
-            _overview(titles, by_end[ended], reader, [])
+            _overview(titles, by_end[ended], reader)
             with st.container(horizontal=True):
                 export(by_end[ended], "earlier")
 
 
-def _overview(
-    titles: Mapping[str, str], attempts: Sequence[ExerciseAttempt], reader: Reader, members: Sequence[str]
-) -> None:
+def _overview(titles: Mapping[str, str], attempts: Sequence[ExerciseAttempt], reader: Reader) -> None:
     """Show the students of a class by exercises."""
     counting = latest(attempts)
     names = [name for name in titles if any(exercise == name for _, exercise in counting)]
     unique = {own[-1].id: own[-1] for own in counting.values()}
     key = Home.find(), attempts[0].class_ended_at
     found = _OUTCOMES.get(key, reader.exercises.token(), lambda: outcomes(reader, list(unique.values())))
-    people = sorted({person for person, _ in counting} | {*members}, key=str.casefold)
+    people = sorted(
+        {person for person, _ in counting} | {*members(reader, attempts[0].class_ended_at)}, key=str.casefold
+    )
     rows = [[person, *(_cell(counting.get((person, name)), found) for name in names)] for person in people]
     heads = ["Student", *(titles[name] for name in names)]
     st.html(table(heads, rows, caption="Students by exercises"))
@@ -223,7 +218,7 @@ def export(attempts: Sequence[ExerciseAttempt], key: str) -> None:
 def ask_end(exercises: Collection[str] | None) -> None:
     """Say what the end of the class of some exercises, or of all, does, and carry it out once confirmed."""
     with Reader.open(Home.find()) as reader:
-        members = _members(reader)
+        accounts = members(reader)
         attempts = [each for each in reader.exercises.attempts() if exercises is None or each.exercise in exercises]
     people = {*chain.from_iterable(attempt.people for attempt in attempts)}
     runs = sum(len(attempt.runs) for attempt in attempts)
@@ -233,9 +228,9 @@ def ask_end(exercises: Collection[str] | None) -> None:
         "archived. Predictions, results and answers are kept: see Earlier classes on this page."
     )
     also: list[str] = []
-    if members:
+    if accounts:
         also = st.multiselect(
-            "Accounts without an attempt to disable too", [name for name in members if name not in people]
+            "Accounts without an attempt to disable too", [name for name in accounts if name not in people]
         )
         st.write("The accounts of its students will be disabled: they can't sign in until an admin enables them.")
     with st.container(horizontal=True):

@@ -10,6 +10,7 @@ from engine.exercises.outcome import Distance, Measured, Prediction, distance, m
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt
 from engine.store.records import ENDED
+from engine.store.timestamps import now
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.tables import Table, as_csv
 
@@ -50,7 +51,7 @@ def predicted(attempt: ExerciseAttempt) -> Prediction:
 
 def class_csv(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> bytes:
     """Return a CSV file that spreadsheets open safely: a row per person and exercise, of the attempt that counts; also
-    of each active member who has not begun an exercise of the present class.
+    of each member of the class who has not begun an exercise of it.
     """
     counting = latest(attempts)
     found = outcomes(reader, list({own[-1].id: own[-1] for own in counting.values()}.values()))
@@ -71,12 +72,23 @@ def class_csv(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> bytes:
                 *(attempt.predicted_at, attempt.handed_in_at or ""),
             )
         )
-    titles = {each.exercise: each.head["title"] for each in attempts if not each.class_ended_at}
-    members = [one.name for one in reader.people.everyone() if one.active and one.role == "member"]
-    missing = [(member, name) for member in members for name in titles if (member, name) not in counting]
     empty = [""] * (len(COLUMNS) - 6)
-    rows += [(member, name, titles[name], "", 0, "waiting for prediction", *empty) for member, name in missing]
+    for name, title, ended_at in {(each.exercise, each.title, each.class_ended_at): None for each in attempts}:
+        for member in members(reader, ended_at):
+            if (member, name) not in counting:
+                counting[member, name] = []
+                rows.append((member, name, title, "", 0, "waiting for prediction", *empty))
     return as_csv(Table(COLUMNS, sorted(rows, key=lambda row: (str(row[0]), str(row[1])))))
+
+
+def members(reader: Reader, ended_at: str | None = None) -> list[str]:
+    """Return the members that a lab has now, or had when a class ended, which may have disabled their accounts."""
+    at = ended_at or now()
+    return [
+        one.name
+        for one in reader.people.everyone()
+        if one.role == "member" and one.created_at <= at and (one.active or (one.disabled_at or "") >= at)
+    ]
 
 
 def class_bundle(reader: Reader, attempts: Sequence[ExerciseAttempt], file: Path | IO[bytes], *, by: str) -> int:

@@ -21,7 +21,7 @@ from engine.exercises.attempts import (
     predict,
     require_teacher,
 )
-from engine.exercises.export import class_bundle, class_csv
+from engine.exercises.export import class_bundle, class_csv, members
 from engine.home import Home
 from engine.launch import launch
 from engine.store import Launch, Store
@@ -173,7 +173,12 @@ def test_in_a_lab_with_accounts_only_an_admin_is_a_teacher(home: Home, store: St
         "vera": True,
     }
     assert not store.read.exercises.attempts()
-    assert len(store.read.exercises.attempts(earlier_classes=True)) == 2
+    earlier = store.read.exercises.attempts(earlier_classes=True)
+    assert len(earlier) == 2
+    after = list(csv.DictReader(class_csv(store.read, earlier).decode("utf-8-sig").splitlines()))
+    assert [(row["person"], row["attempts"]) for row in after] == [("mia", "0"), ("mo", "1"), ("tea", "1")]
+    store.people.add("new", "member", by=Program("first"))
+    assert members(store.read, earlier[0].class_ended_at) == ["mia", "mo"], "new is of the next class"
     assert not store.read.exercises.state("trainers").is_open
     commands = {entry.command for entry in store.read.audit.entries()}
     assert {"open exercise", "predict", "end class", "disable", "archive"} <= commands

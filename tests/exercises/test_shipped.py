@@ -22,7 +22,7 @@ def test_a_shipped_exercise_would_be_launched(home: Home, store: Store, name: st
     asked = " ".join((exercise.predict.text, *exercise.questions)).lower()
     assert not [field for field in exercise.change if field.split("_")[0] in asked], "a question fixes it"
     assert 100 <= len(exercise.text.split()) <= 250
-    assert 1 <= len(exercise.questions) <= 3
+    assert 1 <= len(exercise.questions) <= 3 and exercise.minutes
     pages = re.findall(r"\]\((docs/[^)]+)\)", exercise.text)
     assert pages
     assert all((ROOT / page).is_file() for page in pages)
