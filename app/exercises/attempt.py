@@ -20,7 +20,6 @@ from app.ui.html import TERMS, as_text
 from app.ui.store_access import give, message_of, say_trouble
 from engine.errors import ConfigError, EngineError, counted
 from engine.exercises.attempts import ANSWER_LENGTH, hand_in, launch_attempt, predict
-from engine.exercises.export import predicted
 from engine.exercises.files import Exercise, exercise_of
 from engine.exercises.outcome import distance, measured
 from engine.home import ROOT, Home
@@ -83,7 +82,7 @@ def student(
             _begin(exercise, refusal)
         else:
             shared = f" with {', '.join(name for name in attempt.people if name != who)}" if attempt.people[1:] else ""
-            st.markdown(f"**{as_text(prediction_chart.in_words(exercise, predicted(attempt)))}**")
+            st.markdown(f"**{as_text(prediction_chart.in_words(exercise, attempt.prediction))}**")
             st.caption(
                 as_text(f"{exercise.predict.text or exercise.predict.label} Predicted{shared}; it can't be changed.")
             )
@@ -211,9 +210,9 @@ def _compare(exercise: Exercise, attempt: ExerciseAttempt | None, reader: Reader
     if attempt is None:
         st.caption("Your prediction and the measured result, in one chart.")
         return
-    found, given = measured(reader, attempt), predicted(attempt)
+    found, given = measured(reader, attempt), attempt.prediction
     value = found.value if attempt.has_ended else None
-    results = [("Measured", value)] if value is not None else []
+    results = [value] if value is not None else []
     figure, colours = prediction_chart.chart(exercise, [("Your prediction", given)], results)
     alt = f"{exercise.title}: prediction{' and result' if results else ''}"
     components.figure(
@@ -228,7 +227,7 @@ def _compare(exercise: Exercise, attempt: ExerciseAttempt | None, reader: Reader
     st.markdown(f"Measured: **{as_text(prediction_chart.in_words(exercise, value))}**")
     st.markdown(f"Your prediction: **{as_text(apart.words)}**")
     if exercise.time_counts:
-        fewest = min(cell.runs for cell in found.cells.values())
+        fewest = found.fewest
         of = f"mean of at least {fewest} runs" if fewest > 1 else "value from at least one run"
         st.caption(f"No other run of the lab was at work; each {of}.")
     if why and attempt.handed_in_at:

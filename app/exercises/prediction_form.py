@@ -7,11 +7,12 @@ from typing import Any
 
 import streamlit as st
 
-from app.exercises.prediction_chart import in_words, lower_label, places
+from app.exercises.prediction_chart import in_words, lower_label
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.run_values import lower_title
 from engine.exercises.files import Exercise
+from engine.exercises.outcome import places
 
 
 def prediction(exercise: Exercise, key: str) -> Any:
@@ -76,7 +77,7 @@ def _curve(exercise: Exercise, key: str) -> list[tuple[float, float]] | None:
     values = [read_number(st.session_state[each]) for each in keys]
     title, low, high = lower_title(exercise.axis), float(task.low or 0.0), float(task.high or 100.0)
     data = {
-        "places": [label for _, label in along],
+        "places": [label for _, _, label in along],
         "values": values,
         "low": low,
         "high": high,
@@ -87,9 +88,9 @@ def _curve(exercise: Exercise, key: str) -> list[tuple[float, float]] | None:
     }
     components.draw(f"{key}.draw", data, partial(_drawn, f"{key}.draw", keys))
     with st.expander("Type the values instead"), st.container(horizontal=True):
-        for each, (_, label) in zip(keys, along, strict=True):
+        for each, (_, _, label) in zip(keys, along, strict=True):
             st.text_input(f"{title} {label}", key=each, width=130)
-    points = [(x, y) for (x, _), y in zip(along, values, strict=True) if y is not None]
+    points = [(x, y) for (x, _, _), y in zip(along, values, strict=True) if y is not None]
     if len(points) < len(along):
         st.caption(f"{len(along) - len(points)} of {len(along)} values to set.")
         return None

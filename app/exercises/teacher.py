@@ -18,7 +18,7 @@ from app.ui.html import as_text, joined, nowrap, quiet, run_link, sweep_link, ta
 from app.ui.widgets import page_address, say_reach
 from engine.errors import counted
 from engine.exercises.attempts import close_exercise, end_class, open_exercise
-from engine.exercises.export import class_bundle, class_csv, latest, members, outcomes, predicted
+from engine.exercises.export import class_bundle, class_csv, latest, members, outcomes
 from engine.exercises.files import Exercise
 from engine.exercises.outcome import Distance, Measured
 from engine.home import Home
@@ -81,8 +81,8 @@ def watch(exercise: Exercise, reader: Reader) -> None:
         same = [each for each in unique if each.head.get("predict") == exercise.head.get("predict")]
         figure, colours = prediction_chart.chart(
             exercise,
-            [(", ".join(each.people), predicted(each)) for each in same],
-            [("", value) for each in same if reveal and (value := found[each.id][0].value) is not None],
+            [(", ".join(each.people), each.prediction) for each in same],
+            [value for each in same if reveal and (value := found[each.id][0].value) is not None],
             named=named,
         )
         components.figure(
@@ -128,7 +128,7 @@ def _row(
         joined([person, quiet(f"with {', '.join(group)}")], " ") if group else person,
         state_cell(attempt),
         str(tries),
-        nowrap(prediction_chart.in_words(exercise, predicted(attempt), with_places=False)),
+        nowrap(prediction_chart.in_words(exercise, attempt.prediction, with_places=False)),
         nowrap(prediction_chart.in_words(exercise, result.value, with_places=False)),
         wide(apart.words) if apart else "–",
         wide(" ".join(f"{at}. {answer}" for at, answer in enumerate(attempt.answers, 1))) if attempt.answers else "–",

@@ -37,16 +37,8 @@ def outcomes(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> dict[int, t
     found: dict[int, tuple[Measured, Distance | None]] = {}
     for attempt in attempts:
         result = measured(reader, attempt)
-        found[attempt.id] = result, None if result.value is None else distance(predicted(attempt), result.value)
+        found[attempt.id] = result, None if result.value is None else distance(attempt.prediction, result.value)
     return found
-
-
-def predicted(attempt: ExerciseAttempt) -> Prediction:
-    """Return an attempt's prediction."""
-    given = attempt.prediction
-    return (
-        tuple(tuple(each) if isinstance(each, list) else each for each in given) if isinstance(given, list) else given
-    )
 
 
 def class_csv(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> bytes:
@@ -63,7 +55,7 @@ def class_csv(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> bytes:
         rows.append(
             (
                 *(person, name, exercise.title, ", ".join(attempt.people) if len(attempt.people) > 1 else "", len(own)),
-                *(attempt.state, _written(predicted(attempt)), _written(result.value)),
+                *(attempt.state, _written(attempt.prediction), _written(result.value)),
                 *(apart.words if apart else "", apart.share if apart else None),
                 "\n".join(attempt.answers),
                 " ".join(map(str, attempt.runs)),

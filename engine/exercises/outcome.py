@@ -1,16 +1,17 @@
 """What the runs of an attempt measured, in the shape of the prediction, and the distance between the two."""
 
 import math
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from engine.analysis.run_values import measured as undisturbed
 from engine.analysis.run_values import number, split
-from engine.config_values import values_in_words
+from engine.config_values import value_in_words, values_in_words
 from engine.errors import ConfigError
 from engine.exercises.files import PROGRESS, Exercise, PredictionTask, exercise_of
 from engine.metrics import metric
@@ -71,27 +72,15 @@ def _shown(given: Any) -> str:
 
 
 @dataclass(frozen=True)
-class CellValue:
-    """The value of one cell."""
-
-    mean: float
-    """Mean over its runs."""
-    runs: int
-    """Number of runs with the value."""
-    x: float | None = None
-    """The value of the swept field, where it is a number."""
-
-
-@dataclass(frozen=True)
 class Measured:
     """What the ended runs of an attempt measured."""
 
     value: Prediction | None
     """In the shape of the prediction; None while a cell has no value."""
-    cells: Mapping[str, CellValue] = field(default_factory=dict)
-    """The value of each cell that has one, by name, in the sweep's order; of a single run under the empty name."""
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...]
     """Cells without a value: none of their runs has ended with one."""
+    fewest: int
+    """Runs of the cell that has the fewest with a value."""
 
 
 def measured(reader: Reader, attempt: ExerciseAttempt) -> Measured:
@@ -108,19 +97,15 @@ def measured(reader: Reader, attempt: ExerciseAttempt) -> Measured:
     for run in runs:
         if run.status in ENDED:
             cells.get(values_in_words({name: run.config.get(name) for name in exercise.sweep}), []).append(run)
-    cells = {name: [run for run in own if is_complete(run)] or own for name, own in cells.items()}
-    values = _values(reader, asked, [run for own in cells.values() for run in own])
-    found: dict[str, CellValue] = {}
-    for name, own in cells.items():
-        if held := [values[run.id] for run in own if run.id in values]:
-            x = own[0].config.get(exercise.axis)
-            found[name] = CellValue(fmean(held), len(held), x if isinstance(x, int | float) else None)
+    counted = {name: [run for run in own if is_complete(run)] or own for name, own in cells.items()}
+    values = _values(reader, asked, [run for own in counted.values() for run in own])
+    held = {name: [values[run.id] for run in own if run.id in values] for name, own in counted.items()}
+    means = {name: fmean(own) for name, own in held.items() if own}
     if asked.relative:
-        first = next(iter(cells))
-        base = found[first].mean if first in found else 0.0
-        found = {name: replace(each, mean=each.mean / base) for name, each in found.items()} if base else {}
-    missing = tuple(name for name in cells if name not in found)
-    return Measured(None if missing else _shaped(exercise, found), found, missing)
+        base = means.get(next(iter(cells)), 0.0)
+        means = {name: mean / base for name, mean in means.items()} if base else {}
+    missing = tuple(name for name in cells if name not in means)
+    return Measured(None if missing else _shaped(exercise, means), missing, min(map(len, held.values())))
 
 
 def _values(reader: Reader, task: PredictionTask, runs: Sequence[RunRow]) -> dict[int, float]:
@@ -140,14 +125,22 @@ def _value(reader: Reader, task: PredictionTask, run: RunRow) -> float | None:
     return next((getattr(each, _OF_SUMMARY.get(way, way)) for each in of_rank), None)
 
 
-def _shaped(exercise: Exercise, cells: Mapping[str, CellValue]) -> Prediction:
-    kind, values = exercise.predict.kind, list(cells.values())
-    if kind == "number":
-        return values[-1].mean
-    if kind == "order":
-        is_highest = exercise.predict.first == "highest"
-        return tuple(sorted(cells, key=lambda name: cells[name].mean, reverse=is_highest))
-    return tuple(sorted((each.x if each.x is not None else at, each.mean) for at, each in enumerate(values)))
+def _shaped(exercise: Exercise, means: Mapping[str, float]) -> Prediction:
+    if exercise.predict.kind == "number":
+        return [*means.values()][-1]
+    if exercise.predict.kind == "order":
+        return tuple(sorted(means, key=means.__getitem__, reverse=exercise.predict.first == "highest"))
+    return tuple((x, means[name]) for x, name, _ in places(exercise))
+
+
+def places(exercise: Exercise) -> list[tuple[float, str, str]]:
+    """Return the places along x of a curve, ascending: the number that stands for each value of the sweep, the name of
+    its cell, and its label.
+    """
+    values = exercise.sweep[exercise.axis]
+    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    stands = [float(value) if are_numbers else float(at) for at, value in enumerate(values)]
+    return sorted(zip(stands, exercise.cells, map(value_in_words, values), strict=True))
 
 
 # ---- Distance -------------------------------------------------------------------------------------------------------
@@ -159,8 +152,6 @@ class Distance:
 
     share: float
     """number: difference / measured value. order: wrong pairs / all pairs. curve: mean difference / range."""
-    absolute: float
-    """number and curve: the (mean) difference, in the value's unit. order: the number of pairs in the wrong order."""
     words: str
     """Such as `12 % above`, `1 of 3 pairs in the wrong order`, `on average 8 % of the measured range apart`."""
 
@@ -168,37 +159,28 @@ class Distance:
 def distance(prediction: Prediction, result: Prediction) -> Distance:
     """Return the distance between a prediction and a result of the same shape.
 
-    number: the absolute difference, and it relative to the measured value (1 for any difference from 0). order: the
-    pairs of cells in the wrong order (Kendall's distance), and their share of all pairs. curve: the mean absolute
-    difference at the measured points, of the predicted line, which continues level beyond its ends, and it relative to
-    the range of the measured values (of a level curve: to its height).
+    number: the absolute difference relative to the measured value (1 for any difference from 0). order: the share of
+    pairs of cells in the wrong order (Kendall's distance). curve: the mean absolute difference at the measured points,
+    of the predicted line, which continues level beyond its ends, relative to the range of the measured values (of a
+    level curve: to its height).
     """
     if isinstance(prediction, int | float) and isinstance(result, int | float):
         apart = abs(prediction - result)
         share = apart / abs(result) if result else float(apart > 0)
         side = "above" if prediction > result else "below"
-        return Distance(share, apart, f"{100 * share:.3g} % {side}" if apart else "exact")
+        return Distance(share, f"{100 * share:.3g} % {side}" if apart else "exact")
     assert isinstance(prediction, tuple) and isinstance(result, tuple)
     if all(isinstance(each, str) for each in result):
-        place = {name: at for at, name in enumerate(prediction)}
         pairs = list(combinations(result, 2))
-        wrong = sum(place[first] > place[then] for first, then in pairs)
+        wrong = sum(prediction.index(first) > prediction.index(then) for first, then in pairs)
         words = f"{wrong} of {len(pairs)} pairs in the wrong order" if wrong else "the measured order"
-        return Distance(wrong / len(pairs) if pairs else 0.0, wrong, words)
+        return Distance(wrong / len(pairs) if pairs else 0.0, words)
     return _between_curves(prediction, result)  # type: ignore[arg-type]
 
 
 def _between_curves(prediction: Points, result: Points) -> Distance:
-    apart = fmean(abs(_at(prediction, x) - y) for x, y in result)
+    drawn = np.interp([x for x, _ in result], *zip(*prediction, strict=True))
     values = [y for _, y in result]
     scale = max(values) - min(values) or max(map(abs, values)) or 1.0
-    return Distance(apart / scale, apart, f"on average {100 * apart / scale:.3g} % of the measured range apart")
-
-
-def _at(curve: Points, x: float) -> float:
-    """Return the height of a line through points at x; level beyond its ends."""
-    after = bisect_right(curve, x, key=lambda point: point[0])
-    if after in (0, len(curve)):
-        return curve[0 if after == 0 else -1][1]
-    (left, low), (right, high) = curve[after - 1], curve[after]
-    return low + (high - low) * (x - left) / (right - left)
+    share = fmean(abs(here - y) for here, y in zip(drawn, values, strict=True)) / scale
+    return Distance(float(share), f"on average {100 * share:.3g} % of the measured range apart")

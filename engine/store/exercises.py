@@ -61,7 +61,7 @@ class ExerciseAttempt:
     """The head of the file as it was then; `engine.exercises.files.exercise_of` reads it."""
     people: tuple[str, ...]
     prediction: Any
-    """As JSON: a number, a list of cell names, or a list of points."""
+    """A number, the names of the cells in order, or the points of a curve (`engine.exercises.outcome.Prediction`)."""
     predicted_by: str
     predicted_at: str
     runs: Mapping[int, Status]
@@ -298,12 +298,16 @@ def _as_attempt(row: Row) -> ExerciseAttempt:
         **{name: row[name] for name in same.split()},
         head=json.loads(row["head"]),
         people=tuple(json.loads(row["people"])),
-        prediction=json.loads(row["prediction"]),
+        prediction=_as_tuples(json.loads(row["prediction"])),
         drafts=typed,
         answers=typed if row["handed_in_at"] else (),
         runs={run_id: status for run_id, status, _ in runs},
         sweep_id=next((sweep for _, _, sweep in runs if sweep is not None), None),
     )
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 # ---- Runs of attempts: their launch, and their turns in the queue ---------------------------------------------------

@@ -124,7 +124,7 @@ def test_a_curve_is_typed_and_an_order_is_chosen_whole(home: Home, monkeypatch: 
     test.button(key="exercise.speed.predict").click().run()
     with Reader.open(home) as reader:
         (attempt,) = reader.exercises.attempts(person="Alan")
-    assert (attempt.prediction, attempt.people) == ([[1.0, 2.5], [2.0, 3.0]], ("Ada", "Alan"))
+    assert (attempt.prediction, attempt.people) == (((1.0, 2.5), (2.0, 3.0)), ("Ada", "Alan"))
     assert "2.5, 3 s at trainers 1, 2" in said(test) and "Predicted with Alan" in said(test)
     test = page("ranking", monkeypatch, "Ada")
     chosen = test.multiselect(key="exercise.ranking.order")
@@ -245,18 +245,18 @@ def test_predictions_and_results_are_one_chart(home: Home) -> None:
     found = classes.write(home, "speed", "ranking", "accuracy")
     speed, ranking, accuracy = map(found.exercise, ("speed", "ranking", "accuracy"))
     curves = [("Ada", ((1.0, 2.0), (2.0, 3.0))), ("Grace", ((1.0, 4.0), (2.0, 5.0)))]
-    figure, colours = chart(speed, curves, [("", ((1.0, 2.0), (2.0, 2.5))), ("", ((1.0, 4.0), (2.0, 3.5)))])
+    figure, colours = chart(speed, curves, [((1.0, 2.0), (2.0, 2.5)), ((1.0, 4.0), (2.0, 3.5))])
     assert [(trace["name"], trace["y"]) for trace in figure["data"]] == [
         ("Ada", [2.0, 3.0]),
         ("Grace", [4.0, 5.0]),
         ("Measured, mean of 2", [3.0, 3.0]),
     ]
-    (unnamed,) = chart(speed, curves, [], named=False)[0]["data"]
-    assert "Ada" not in str(unnamed) and unnamed["y"] == [2.0, 3.0, None, 4.0, 5.0, None]
+    unnamed = chart(speed, curves, [], named=False)[0]["data"]
+    assert "Ada" not in str(unnamed) and [each["y"] for each in unnamed] == [[2.0, 3.0], [4.0, 5.0]]
     order = ("trainers 4", "trainers 1", "trainers 2")
-    (same, measured) = chart(ranking, [("Ada", order), ("Grace", order)], [("", order)])[0]["data"]
+    (same, measured) = chart(ranking, [("Ada", order), ("Grace", order)], [order])[0]["data"]
     assert (same["name"], same["y"], measured["y"]) == ("Ada, Grace", [2.0, 3.0, 1.0], [2.0, 3.0, 1.0])
-    points, line = chart(accuracy, [("Ada", 95.0), ("Grace", 90.0)], [("", 96.0)], named=False)[0]["data"]
+    points, line = chart(accuracy, [("Ada", 95.0), ("Grace", 90.0)], [96.0], named=False)[0]["data"]
     assert (points["y"], line["y"], colours[-1]) == ([90.0, 95.0], [96.0, 96.0], 0)
     assert in_words(speed, None) == "–" and in_words(accuracy, 90.0) == "90.00 %"
 
