@@ -76,26 +76,24 @@ def student(
     refusal = current_user.why_not("predict") or state.refusal("a new attempt") or None
     if attempt:
         exercise = exercise_of(exercise.name, attempt.head, exercise.text)  # as it was then
-    with st.container(border=True, key="step-1"):
-        st.header("1 Predict", anchor=False)
-        if attempt is None:
-            _begin(exercise, refusal)
-        else:
-            shared = f" with {', '.join(name for name in attempt.people if name != who)}" if attempt.people[1:] else ""
-            st.markdown(f"**{as_text(prediction_chart.in_words(exercise, attempt.prediction))}**")
-            st.caption(
-                as_text(f"{exercise.predict.text or exercise.predict.label} Predicted{shared}; it can't be changed.")
-            )
-    with st.container(border=True, key="step-2"):
-        st.header("2 Run", anchor=False)
-        _run(exercise, attempt, state, reader, progress)
-    with st.container(border=True, key="step-3"):
-        st.header("3 Compare", anchor=False)
-        _compare(exercise, attempt, reader, why)
-    with st.container(border=True, key="step-4"):
-        st.header("4 Answer and hand in", anchor=False)
-        _answer(exercise, attempt, state)
+    steps: tuple[tuple[str, Callable[[], None]], ...] = (
+        ("1 Predict", lambda: _predicted(exercise, attempt) if attempt else _begin(exercise, refusal)),
+        ("2 Run", lambda: _run(exercise, attempt, state, reader, progress)),
+        ("3 Compare", lambda: _compare(exercise, attempt, reader, why)),
+        ("4 Answer and hand in", lambda: _answer(exercise, attempt, state)),
+    )
+    for title, show in steps:
+        with st.container(border=True, key=f"step-{title[0]}"):
+            st.header(title, anchor=False)
+            show()
     return attempt
+
+
+def _predicted(exercise: Exercise, attempt: ExerciseAttempt) -> None:
+    others = ", ".join(name for name in attempt.people if name != current_user.name())
+    asked, shared = exercise.predict.text or exercise.predict.label, f" with {others}" if others else ""
+    st.markdown(f"**{as_text(prediction_chart.in_words(exercise, attempt.prediction))}**")
+    st.caption(as_text(f"{asked} Predicted{shared}; it can't be changed."))
 
 
 def _chosen(exercise: Exercise, own: Sequence[ExerciseAttempt], state: ExerciseState) -> ExerciseAttempt | None:
@@ -108,9 +106,8 @@ def _chosen(exercise: Exercise, own: Sequence[ExerciseAttempt], state: ExerciseS
         st.session_state[key] = own[-1].id
     if len(options) == 1:
         return own[0]
-    names = {attempt.id: f"Attempt {at}: {attempt.state}" for at, attempt in enumerate(own, 1)} | {
-        NEW: "Another attempt"
-    }
+    names = {attempt.id: f"Attempt {at}: {attempt.state}" for at, attempt in enumerate(own, 1)}
+    names[NEW] = "Another attempt"
     picked = st.segmented_control("Attempt", options, key=key, format_func=names.__getitem__, required=True, wrap=True)
     return by_id.get(picked or NEW)
 

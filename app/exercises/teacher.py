@@ -6,6 +6,7 @@ from itertools import chain
 
 import segno
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.core.assets import macro
 from app.core.caches import VersionedCache
@@ -28,7 +29,8 @@ from engine.store.exercises import ExerciseAttempt, ExerciseState
 
 _DONE = "exercises.done"
 _QR = macro("ui/pieces.html", "qr")
-_OUTCOMES: VersionedCache[Mapping[int, tuple[Measured, Distance | None]]] = VersionedCache()
+Outcomes = Mapping[int, tuple[Measured, Distance | None]]
+_OUTCOMES: VersionedCache[Outcomes] = VersionedCache()
 
 
 def hand_out(exercise: Exercise, state: ExerciseState) -> None:
@@ -70,9 +72,8 @@ def hand_out(exercise: Exercise, state: ExerciseState) -> None:
 def watch(exercise: Exercise, reader: Reader) -> None:
     """Show the chart of all predictions, and a row for each student."""
     attempts = reader.exercises.attempts(exercise=exercise.name)
-    counting = {person: own[-1] for (person, _), own in latest(attempts).items()}
-    unique = list({attempt.id: attempt for attempt in counting.values()}.values())
-    found = _OUTCOMES.get((Home.find(), exercise.name), reader.exercises.token(), lambda: outcomes(reader, unique))
+    counting, found = _outcomes(reader, attempts)
+    unique = [*{own[-1].id: own[-1] for own in counting.values()}.values()]
     st.header("Predictions", anchor=False)
     if unique:
         with st.container(horizontal=True):
@@ -93,53 +94,50 @@ def watch(exercise: Exercise, reader: Reader) -> None:
             colours=colours,
             table=True,
         )
-        if len(same) < len(unique):
-            st.caption(f"{counted(len(unique) - len(same), 'prediction')} of an earlier version of the file left out.")
+        if left := len(unique) - len(same):
+            st.caption(f"{counted(left, 'prediction')} of an earlier version of the file left out.")
     else:
         st.write("No predictions yet. They appear here, all in one chart, as students predict.")
         if reader.exercises.attempts(exercise=exercise.name, earlier_classes=True):
             st.caption("Those of classes that have ended are on the page Exercises, under Earlier classes.")
     st.header("Students", anchor=False)
-    tries = {person: len(own) for (person, _), own in latest(attempts).items()}
-    rows = [
-        _row(exercise, person, counting.get(person), tries.get(person, 0), found)
-        for person in sorted({*counting, *members(reader)}, key=str.casefold)
-    ]
-    if rows:
+    people = sorted({*(person for person, _ in counting), *members(reader)}, key=str.casefold)
+    if people:
         heads = ["Student", "State", "Attempts", "Prediction", "Result", "Distance", "Answers", "Runs"]
+        rows = [_row(exercise, person, counting.get((person, exercise.name), ()), found) for person in people]
         st.html(table(heads, rows, caption="Students"))
     if attempts:
-        with st.container(horizontal=True):
-            export(attempts, "exercise")
+        export(attempts, "exercise")
 
 
-def _row(
-    exercise: Exercise,
-    person: str,
-    attempt: ExerciseAttempt | None,
-    tries: int,
-    found: Mapping[int, tuple[Measured, Distance | None]],
-) -> list[str]:
-    if attempt is None:
+def _outcomes(
+    reader: Reader, attempts: Sequence[ExerciseAttempt]
+) -> tuple[Mapping[tuple[str, str], list[ExerciseAttempt]], Outcomes]:
+    """Return the attempts of each person and exercise, and what those that count measured."""
+    counting = latest(attempts)
+    unique = {own[-1].id: own[-1] for own in counting.values()}
+    version = reader.exercises.token()
+    return counting, _OUTCOMES.get((Home.find(), *unique), version, lambda: outcomes(reader, [*unique.values()]))
+
+
+def _row(exercise: Exercise, person: str, own: Sequence[ExerciseAttempt], found: Outcomes) -> list[str]:
+    if not own:
         return [person, state_cell(None), *["–"] * 6]
-    result, apart = found[attempt.id]
+    attempt, (result, apart) = own[-1], found[own[-1].id]
     group = [name for name in attempt.people if name != person]
+    runs: str = joined(run_link(f"run {run_id}", run_id) for run_id in attempt.runs) or "–"
+    if attempt.sweep_id is not None:
+        runs = sweep_link(f"sweep {attempt.sweep_id}", attempt.sweep_id)
     return [
         joined([person, quiet(f"with {', '.join(group)}")], " ") if group else person,
         state_cell(attempt),
-        str(tries),
+        str(len(own)),
         nowrap(prediction_chart.in_words(exercise, attempt.prediction, with_places=False)),
         nowrap(prediction_chart.in_words(exercise, result.value, with_places=False)),
         wide(apart.words) if apart else "–",
         wide(" ".join(f"{at}. {answer}" for at, answer in enumerate(attempt.answers, 1))) if attempt.answers else "–",
-        nowrap(_runs(attempt)),
+        nowrap(runs),
     ]
-
-
-def _runs(attempt: ExerciseAttempt) -> str:
-    if attempt.sweep_id is not None:
-        return sweep_link(f"sweep {attempt.sweep_id}", attempt.sweep_id)
-    return joined(run_link(f"run {run_id}", run_id) for run_id in attempt.runs) or "–"
 
 
 # ---- The whole class, over all exercises ----------------------------------------------------------------------------
@@ -159,42 +157,37 @@ def board(titles: Mapping[str, str], reader: Reader) -> None:
     if present := by_end.pop(None, None):
         st.header("Class", anchor=False)
         _overview(titles, present, reader)
-        with st.container(horizontal=True):
-            export(present, "class")
+        with export(present, "class"):
             if st.button("End the class", key="exercises.end", **current_user.control("end class")):
                 dialogs.open_soon(ask_end, names)
     if by_end:
         with st.expander("Earlier classes"):
             ended = st.selectbox("Ended", sorted(map(str, by_end), reverse=True), format_func=absolute, width=300)
             _overview(titles, by_end[ended], reader)
-            with st.container(horizontal=True):
-                export(by_end[ended], "earlier")
+            export(by_end[ended], "earlier")
 
 
 def _overview(titles: Mapping[str, str], attempts: Sequence[ExerciseAttempt], reader: Reader) -> None:
     """Show the students of a class by exercises."""
-    counting = latest(attempts)
+    counting, found = _outcomes(reader, attempts)
     names = [name for name in titles if any(exercise == name for _, exercise in counting)]
-    unique = {own[-1].id: own[-1] for own in counting.values()}
-    key = Home.find(), attempts[0].class_ended_at
-    found = _OUTCOMES.get(key, reader.exercises.token(), lambda: outcomes(reader, list(unique.values())))
-    people = sorted(
-        {person for person, _ in counting} | {*members(reader, attempts[0].class_ended_at)}, key=str.casefold
-    )
-    rows = [[person, *(_cell(counting.get((person, name)), found) for name in names)] for person in people]
-    heads = ["Student", *(titles[name] for name in names)]
-    st.html(table(heads, rows, caption="Students by exercises"))
+    people = {person for person, _ in counting} | {*members(reader, attempts[0].class_ended_at)}
+    rows = [
+        [person, *(_cell(counting.get((person, name)), found) for name in names)]
+        for person in sorted(people, key=str.casefold)
+    ]
+    st.html(table(["Student", *(titles[name] for name in names)], rows, caption="Students by exercises"))
 
 
-def _cell(own: Sequence[ExerciseAttempt] | None, found: Mapping[int, tuple[Measured, Distance | None]]) -> str:
+def _cell(own: Sequence[ExerciseAttempt] | None, found: Outcomes) -> str:
     if not own:
         return "–"
     apart = found[own[-1].id][1]
     return joined([state_cell(own[-1]), *([nowrap(apart.words)] if apart else [])], " ")
 
 
-def export(attempts: Sequence[ExerciseAttempt], key: str) -> None:
-    """Show the buttons that save the class as a table and its runs as a bundle."""
+def export(attempts: Sequence[ExerciseAttempt], key: str) -> DeltaGenerator:
+    """Show the buttons that save the class as a table and its runs as a bundle, in a row that is returned."""
 
     def write_csv() -> bytes:
         with Reader.open(Home.find()) as reader:
@@ -208,10 +201,12 @@ def export(attempts: Sequence[ExerciseAttempt], key: str) -> None:
             class_bundle(reader, attempts, file, by=by)
         return file.getvalue()
 
-    st.download_button("Export CSV", write_csv, "class.csv", "text/csv", key=f"exercises.csv.{key}", on_click="ignore")
-    if any(attempt.has_ended for attempt in attempts):
-        name = ("class.zip", "application/zip")
-        st.download_button("Export runs", write_bundle, *name, key=f"exercises.zip.{key}", on_click="ignore")
+    row = st.container(horizontal=True)
+    with row:
+        st.download_button("Export CSV", write_csv, "class.csv", key=f"exercises.csv.{key}", on_click="ignore")
+        if any(attempt.has_ended for attempt in attempts):
+            st.download_button("Export runs", write_bundle, "class.zip", key=f"exercises.zip.{key}", on_click="ignore")
+    return row
 
 
 @st.dialog("End the class?")
@@ -233,8 +228,7 @@ def ask_end(exercises: Collection[str] | None) -> None:
             "Accounts without an attempt to disable too", [name for name in accounts if name not in people]
         )
         st.write("The accounts of its students will be disabled: they can't sign in until an admin enables them.")
-    with st.container(horizontal=True):
-        export(attempts, "end")
+    with export(attempts, "end"):
         if st.button("End the class", type="primary", key="exercises.end.now"):
             carry_out(lambda by: _end(by, also, exercises))
         if st.button("Cancel", key="exercises.end.not"):

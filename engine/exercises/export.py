@@ -47,7 +47,7 @@ def class_csv(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> bytes:
     """
     counting = latest(attempts)
     found = outcomes(reader, list({own[-1].id: own[-1] for own in counting.values()}.values()))
-    rows = []
+    rows = list[tuple[object, ...]]()
     for (person, name), own in counting.items():
         attempt = own[-1]
         exercise, (result, apart) = exercise_of(name, attempt.head), found[attempt.id]

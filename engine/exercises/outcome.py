@@ -179,7 +179,7 @@ def distance(prediction: Prediction, result: Prediction) -> Distance:
 
 
 def _between_curves(prediction: Points, result: Points) -> Distance:
-    drawn = np.interp([x for x, _ in result], *zip(*prediction, strict=True))
+    drawn = np.interp([x for x, _ in result], [x for x, _ in prediction], [y for _, y in prediction])
     values = [y for _, y in result]
     scale = max(values) - min(values) or max(map(abs, values)) or 1.0
     share = fmean(abs(here - y) for here, y in zip(drawn, values, strict=True)) / scale

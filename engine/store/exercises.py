@@ -106,12 +106,12 @@ class ExerciseReader:
 
     def states(self) -> dict[str, ExerciseState]:
         """Return what teachers set, by exercise; those that nobody set anything for are omitted."""
-        return {row["name"]: _as_state(row) for row in self.db.rows("SELECT * FROM exercises ORDER BY name")}
+        sql = "SELECT name, opened_by, opened_at, deadline, closed_by, closed_at FROM exercises ORDER BY name"
+        return {state.name: state for state in self.db.records(ExerciseState, sql, [])}
 
     def state(self, name: str) -> ExerciseState:
         """Return what a teacher set for an exercise."""
-        row = self.db.row("SELECT * FROM exercises WHERE name = ?", [name])
-        return _as_state(row) if row else ExerciseState(name)
+        return self.states().get(name) or ExerciseState(name)
 
     def of_run(self, run_id: int) -> ExerciseAttempt | None:
         """Return the attempt that a run belongs to, if any."""
@@ -285,10 +285,6 @@ class ExerciseCommands:
     def _require_open(self, exercise: str, what: str) -> None:
         if refusal := self._read.state(exercise).refusal(what):
             raise WrongStatus(refusal)
-
-
-def _as_state(row: Row) -> ExerciseState:
-    return ExerciseState(**{name: row[name] for name in row.keys() if name != "changes"})  # noqa: SIM118
 
 
 def _as_attempt(row: Row) -> ExerciseAttempt:

@@ -63,8 +63,14 @@ def hold_class(home: Home, address: str, browser: Browser, run: Callable[[], Non
         for at, page in enumerate(pages):
             expect(page.get_by_role("button", name="Launch", exact=True)).to_be_disabled()
             page.get_by_role("textbox", name="Test accuracy").fill(str(70 + 5 * at))
-            page.get_by_role("button", name="Predict", exact=True).click()
-            page.get_by_role("button", name="Launch", exact=True).click()
+            press = page.get_by_role("button", name="Predict", exact=True)
+            launch = page.get_by_role("button", name="Launch", exact=True, disabled=False)
+            before = press.bounding_box()
+            press.click()
+            expect(launch).to_be_visible()
+            after = launch.bounding_box()
+            assert before and after and before["x"] + before["width"] < after["x"], "a double click does not launch"
+            launch.click()
             expect(page.get_by_text("Run ", exact=False).first).to_be_visible()
         wait_until(lambda: all(each.runs for each in attempts(home)), "all have launched")
         assert [each.people for each in attempts(home)] == [(name,) for name in STUDENTS]
@@ -141,6 +147,20 @@ def test_a_curve_is_drawn_by_pointer_keys_or_typed_values(lab: Lab, page: Page) 
     expect(points.nth(1)).to_have_attribute("aria-valuetext", "11 %")
     page.get_by_role("link", name="bubble").first.click()
     expect(page.get_by_role("dialog", name="Definition")).to_contain_text("stages are idle")
+
+
+def test_on_a_phone_the_menu_closes_and_keys_scroll_a_fresh_page(lab: Lab, browser: Browser) -> None:
+    with browser.new_context(viewport={"width": 390, "height": 700}, reduced_motion="reduce") as phone:
+        page = phone.new_page()
+        page.goto(lab.address)
+        page.get_by_test_id("stExpandSidebarButton").click()
+        page.get_by_role("link", name="Exercises", exact=True).click()
+        expect(page.get_by_role("heading", name="All exercises")).to_be_visible()
+        expect(page.get_by_role("link", name="Machine", exact=True)).not_to_be_in_viewport()
+        page.goto(f"{lab.address}/exercises?exercise=pipeline_bubble")
+        expect(page.get_by_role("heading", name="1 Predict")).to_be_visible()
+        page.keyboard.press("PageDown")
+        page.wait_for_function("() => document.querySelector('.stMain').scrollTop > 0")
 
 
 @pytest.mark.long  # six real runs, 60 s; they are played above
