@@ -272,5 +272,5 @@ def _answer(exercise: Exercise, attempt: ExerciseAttempt | None, state: Exercise
 
 
 def _keep_draft(attempt_id: int, at: int, key: str) -> None:
-    text, by = st.session_state[key], current_user.whoever()
+    text, by = st.session_state[key][:ANSWER_LENGTH], current_user.whoever()
     give(lambda store: store.exercises.draft(attempt_id, at, text, by=by), _DRAFT)

@@ -8,11 +8,13 @@ from streamlit.testing.v1 import AppTest
 from app.exercises.attempt import marked
 from app.exercises.prediction_chart import chart, in_words
 from app.exercises.prediction_form import read_number
-from engine.exercises.attempts import close_exercise, open_exercise
+from engine.exercises.attempts import close_exercise, hand_in, open_exercise
+from engine.exercises.catalogue import ExerciseCatalogue
 from engine.home import Home
 from engine.store import Reader
 from tests.app.reading import all_words, give_name, html, opened, said
 from tests.labs import classes, people
+from tests.labs.museum import visit
 from tests.labs.people import sign_in
 from tests.waiting import PATIENCE_S
 
@@ -259,6 +261,17 @@ def test_predictions_and_results_are_one_chart(home: Home) -> None:
     points, line = chart(accuracy, [("Ada", 95.0), ("Grace", 90.0)], [96.0], named=False)[0]["data"]
     assert (points["y"], line["y"], colours[-1]) == ([90.0, 95.0], [96.0, 96.0], 0)
     assert in_words(speed, None) == "–" and in_words(accuracy, 90.0) == "90.00 %"
+
+
+def test_the_exhibit_of_a_student_follows_the_hand_in(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    exercise = ExerciseCatalogue(home).exercise("museum_counter")
+    attempt = classes.attempt(home, exercise, 30_000, "Ada", changes={})
+    for run_id in attempt.runs:
+        visit(home, run_id, ["unguarded_counter"])
+    assert "/museum?exhibit" not in html(page("museum_counter", monkeypatch, "Ada"))
+    hand_in(home, attempt.id, ["One.", "Two."], by="Ada")
+    shown = html(page("museum_counter", monkeypatch, "Ada"))
+    assert "/museum?exhibit=unguarded_counter&amp;by=Ada" in shown
 
 
 def test_a_broken_file_is_a_sentence_for_the_teacher_alone(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
