@@ -68,18 +68,10 @@ def one(exercise: Exercise) -> None:
     """Show an exercise; rerun when the class changes, or the progress of the attempt in sight."""
     with reading(lambda: components.pulse(-1, of_exercises=True)) as reader, reader.db.snapshot():
         token, state = reader.exercises.token(), reader.exercises.state(exercise.name)
+        kept = addresses.kept("view", VIEWS[0], VIEWS)
         view = VIEWS[0]
         if catalogue.may_open(state):
-            view = (
-                st.segmented_control(
-                    "View",
-                    VIEWS,
-                    required=True,
-                    label_visibility="collapsed",
-                    **addresses.kept("view", VIEWS[0], VIEWS),
-                )
-                or VIEWS[0]
-            )
+            view = st.segmented_control("View", VIEWS, required=True, label_visibility="collapsed", **kept) or view
         if view == VIEWS[1]:
             teacher.hand_out(exercise, state)
             names = catalogue.taught(reader)

@@ -41,10 +41,8 @@ def list_command() -> None:
     for name, found in ExerciseCatalogue(home).listed.items():
         state, own = states.get(name), [each for each in attempts if each.exercise == name]
         words = "broken" if found.problems else "" if state is None else "open" if state.is_open else "closed"
-        handed_in = sum(each.handed_in_at is not None for each in own)
-        rows.append(
-            (name, words, state and state.deadline, len(own), handed_in, " ".join([found.title, *found.problems]))
-        )
+        handed_in, title = sum(bool(each.handed_in_at) for each in own), " ".join([found.title, *found.problems])
+        rows.append((name, words, state and state.deadline, len(own), handed_in, title))
     names = ("name", "state", "deadline", "attempts", "handed_in", "title")
     shown = table([name.upper().replace("_", " ") for name in names], rows)
     answer([dict(zip(names, row, strict=True)) for row in rows], shown)

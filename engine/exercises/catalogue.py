@@ -19,12 +19,10 @@ class ExerciseFile:
 
     name: str
     """The name of the file, without `.md`."""
-    is_own: bool
-    """Whether it lies in the home's `exercises/`; it then replaces a shipped one of its name."""
     exercise: Exercise | None
     """None for a broken file."""
     problems: tuple[str, ...] = ()
-    """A sentence per error, each with its line."""
+    """A sentence per error."""
 
     @property
     def title(self) -> str:
@@ -36,10 +34,8 @@ class ExerciseCatalogue:
     """All exercises of a home by name: its own, and the shipped ones that they don't replace."""
 
     def __init__(self, home: Home) -> None:
-        own = _files(home.exercises)
-        self.listed: Mapping[str, ExerciseFile] = dict(
-            sorted((name, _listed(path, is_own=name in own)) for name, path in (_files(SHIPPED) | own).items())
-        )
+        paths = sorted((_files(SHIPPED) | _files(home.exercises)).items())
+        self.listed: Mapping[str, ExerciseFile] = {name: _listed(path) for name, path in paths}
 
     def exercise(self, name: str) -> Exercise:
         """Return one exercise; raises UnknownName, ConfigError for a broken file."""
@@ -59,16 +55,16 @@ def _files(folder: Path) -> dict[str, Path]:
     return {path.stem: path for path in paths[:MOST_FILES]}
 
 
-def _listed(path: Path, *, is_own: bool) -> ExerciseFile:
+def _listed(path: Path) -> ExerciseFile:
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
-        return ExerciseFile(path.stem, is_own, None, (f"Line 1: The file can't be read: {error.strerror}.",))
+        return ExerciseFile(path.stem, None, (f"The file can't be read: {error.strerror}.",))
     try:
-        return ExerciseFile(path.stem, is_own, _kept(content, path.stem))
+        return ExerciseFile(path.stem, _kept(content, path.stem))
     except ConfigError as error:
-        return ExerciseFile(path.stem, is_own, None, tuple(problem.sentence for problem in error.problems))
+        return ExerciseFile(path.stem, None, tuple(problem.sentence for problem in error.problems))
 
 
 _kept = lru_cache(maxsize=MOST_FILES)(read)

@@ -28,7 +28,6 @@ class ExerciseState:
     name: str
     opened_by: str = ""
     """Empty for an exercise that was never opened for a class."""
-    opened_at: str = ""
     deadline: str | None = None
     closed_by: str = ""
     closed_at: str | None = None
@@ -55,14 +54,11 @@ class ExerciseAttempt:
     id: int
     exercise: str
     """The name of its file, without `.md`."""
-    digest: str
-    """SHA-256 of the exercise's file when it was predicted."""
     head: Mapping[str, Any]
     """The head of the file as it was then; `engine.exercises.files.exercise_of` reads it."""
     people: tuple[str, ...]
     prediction: Any
     """A number, the names of the cells in order, or the points of a curve (`engine.exercises.outcome.Prediction`)."""
-    predicted_by: str
     predicted_at: str
     runs: Mapping[int, Status]
     """The status of each of its runs, in queue order; empty before the launch."""
@@ -106,7 +102,7 @@ class ExerciseReader:
 
     def states(self) -> dict[str, ExerciseState]:
         """Return what teachers set, by exercise; those that nobody set anything for are omitted."""
-        sql = "SELECT name, opened_by, opened_at, deadline, closed_by, closed_at FROM exercises ORDER BY name"
+        sql = "SELECT name, opened_by, deadline, closed_by, closed_at FROM exercises ORDER BY name"
         return {state.name: state for state in self.db.records(ExerciseState, sql, [])}
 
     def state(self, name: str) -> ExerciseState:
@@ -288,7 +284,7 @@ class ExerciseCommands:
 
 
 def _as_attempt(row: Row) -> ExerciseAttempt:
-    same = "id exercise digest predicted_by predicted_at handed_in_by handed_in_at class_ended_at"
+    same = "id exercise predicted_at handed_in_by handed_in_at class_ended_at"
     runs, typed = sorted(json.loads(row["runs"])), tuple(json.loads(row["answers"]))
     return ExerciseAttempt(
         **{name: row[name] for name in same.split()},
