@@ -1,8 +1,7 @@
-"""The file of an exercise: Markdown for students below a head in YAML (docs/exercises.md), checked."""
+"""The file of an exercise: Markdown for students below a head in YAML (docs/exercises.md), checked line by line."""
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Annotated, Any, Literal
@@ -21,9 +20,11 @@ from engine.store import Launch, SweepLaunch
 from engine.sweep.plan import plan
 
 MOST_BYTES = 100_000
+MOST_DEPTH = 5
 TIMED_REPEATS = 3
 """Runs per cell of an exercise whose figure depends on time, where its file doesn't say another number."""
 PROGRESS = "progress"
+MARK = "---"
 SEE = "docs/exercises.md has a table of all keys."
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 _Values = Annotated[tuple[Any, ...], Field(min_length=1)]
@@ -212,77 +213,103 @@ def exercise_of(name: str, head: Mapping[str, Any], text: str = "", digest: str 
     return Exercise.model_validate({**repeats, **head, "name": name, "text": text, "digest": digest})
 
 
-# ---- Reading a file: every problem with its key, its rule and its cure ----------------------------------------------
+# ---- Reading a file: every problem with its line, its rule and its cure --------------------------------------------
 
 
 def read(content: bytes, name: str) -> Exercise:
-    """Return the exercise in a file; raises ConfigError with a problem for each error."""
+    """Return the exercise in a file; raises ConfigError with a problem for each error, which begins with its line."""
     if len(content) > MOST_BYTES:
-        raise _wrong(f"The file must have at most {MOST_BYTES:,} bytes, got {len(content):,}. Shorten its text.")
+        raise _at(1, f"The file must have at most {MOST_BYTES:,} bytes, got {len(content):,}. Shorten its text.")
     try:
-        parts = _PARTS.fullmatch(content.decode("utf-8-sig").replace("\r\n", "\n"))
-    except UnicodeDecodeError:
-        raise _wrong("The file must be text in UTF-8, got another byte. Save it as UTF-8.") from None
-    if parts is None:
-        raise _wrong(f"The file must begin with a head between two lines of ---. {SEE}")
-    text = (parts["text"] or "").strip()
+        lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise _at(line, "The file must be text in UTF-8, got another byte. Save it as UTF-8.") from None
+    end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() == MARK), 0)
+    if lines[0].rstrip() != MARK or not end:
+        raise _at(1, f"The file must begin with a head between two lines of {MARK}, got '{lines[0][:SHOWN]}'. {SEE}")
+    head, key_lines = _head("\n".join(lines[1:end]))
+    text = "\n".join(lines[end + 1 :]).strip()
+    exercise, found = None, list[tuple[str, str]]()
     try:
-        exercise = exercise_of(name, _head(parts["head"]), text, hashlib.sha256(content).hexdigest())
+        exercise = exercise_of(name, head, text, hashlib.sha256(content).hexdigest())
+        found += _broken_rules(exercise)
     except ValidationError as error:
-        raise ConfigError(map(_in_words, error.errors())) from None
-    problems = [*_broken_rules(exercise)]
+        shapes = dict(_in_words(item) for item in error.errors())
+        found += [(key, each) for key, each in shapes.items() if not any(one.startswith(f"{key}.") for one in shapes)]
     if not text:
-        problems.append(Problem("", "The text for students is missing. Write it below the second line of ---."))
-    if problems:
-        raise ConfigError(problems)
+        found.append((MARK, "The text for students is missing. Write it below the second line of ---."))
+    if found or exercise is None:
+        placed = sorted((_line_of(key, key_lines, end + 1), key, sentence) for key, sentence in dict.fromkeys(found))
+        raise ConfigError(Problem(key, f"Line {line}: {sentence}") for line, key, sentence in placed)
     return exercise
 
 
-_PARTS = re.compile(r"---[ \t]*\n(?P<head>.*?\n)---[ \t]*(?:\n(?P<text>.*))?", re.S)
+def _at(line: int, sentence: str) -> ConfigError:
+    return ConfigError.of("", f"Line {line}: {sentence}")
 
 
-def _wrong(sentence: str) -> ConfigError:
-    return ConfigError.of("", sentence)
-
-
-def _head(text: str) -> dict[str, Any]:
+def _head(text: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return the head, and the line in the file of each key and of each key within it (`sweep.trainers`)."""
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise _wrong("The head must not refer to other parts by *. Write the values out.")
-        head = yaml.safe_load(text)
+        depth = 0
+        for event in yaml.parse(text, yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if isinstance(event, yaml.AliasEvent) or depth > MOST_DEPTH:
+                what = f"refer to other parts by *, or have more than {MOST_DEPTH} levels"
+                raise _at(_line(event.start_mark), f"The head must not {what}. Write the values out.")
+        node, head = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
         json.dumps(head)
     except yaml.YAMLError as error:
-        mark, why = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "it can't be read"
+        line, why = _line(getattr(error, "problem_mark", None)), getattr(error, "problem", None) or "it can't be read"
         cure = "Write key: value, indent with spaces, and put quotes around a text with a colon."
-        line = f"Line {mark.line + 2}: " if mark else ""
-        raise _wrong(f"{line}The head must be YAML, got an error: {why}. {cure}") from None
+        raise _at(line, f"The head must be YAML, got an error: {why}. {cure}") from None
     except (TypeError, ValueError, RecursionError):
-        raise _wrong("The head must have only text, numbers and lists. Put quotes around a date.") from None
-    if not isinstance(head, dict):
-        raise _wrong(f"The head must have keys with values, such as title: My exercise; got {str(head)[:SHOWN]}.")
-    return {str(key): value for key, value in head.items()}
+        raise _at(2, "The head must have only text, numbers and lists. Put quotes around a date.") from None
+    if not isinstance(node, yaml.MappingNode):
+        raise _at(2, f"The head must have keys with values, such as title: My exercise; got {str(head)[:SHOWN]}.")
+    return {str(key): value for key, value in head.items()}, dict(_lines(node))
 
 
-def _in_words(item: Any) -> Problem:
-    """Return an error of the head's shape as a sentence."""
+def _line(mark: Any) -> int:
+    """Return the line in the file of a mark of the head, None for its begin."""
+    return (mark.line if mark else 0) + 2
+
+
+def _lines(node: yaml.MappingNode, before: str = "") -> Iterator[tuple[str, int]]:
+    for key, value in node.value:
+        yield f"{before}{key.value}", _line(key.start_mark)
+        if isinstance(value, yaml.MappingNode) and not before:
+            yield from _lines(value, f"{key.value}.")
+
+
+def _line_of(key: str, lines: Mapping[str, int], end: int) -> int:
+    """Return the line of a key, else of the key that it belongs to, else of the end of the head."""
+    return lines.get(".".join(key.split(".")[:2])) or lines.get(key.partition(".")[0], end)
+
+
+def _in_words(item: Any) -> tuple[str, str]:
+    """Return the key of an error of the head's shape, and its sentence."""
     key, kind = ".".join(map(str, item["loc"])), item["type"]
     if kind == "missing":
-        return Problem(key, f"{key} is missing. {SEE}")
+        return key, f"{key} is missing. {SEE}"
     if kind == "extra_forbidden":
         known = PredictionTask.model_fields if key.startswith("predict.") else [*Exercise.model_fields][:-3]
-        return Problem(key, str(UnknownName("key", key.removeprefix("predict."), known)))
+        return key, str(UnknownName("key", key.removeprefix("predict."), known))
     rule = item["msg"].replace("Input should", "must")
+    if kind == "too_short":
+        rule = f"must have at least {item['ctx']['min_length']} entry"
     cure = "Put quotes around a text with a colon." if kind == "string_type" else SEE
-    return Problem(key, f"{key} {rule[:1].lower()}{rule[1:]}, got {str(item['input'])[:SHOWN]}. {cure}")
+    return key, f"{key} {rule[:1].lower()}{rule[1:]}, got {str(item['input'])[:SHOWN]}. {cure}"
 
 
-def _broken_rules(exercise: Exercise) -> Iterator[Problem]:
-    """Yield each error that the experiment knows of, or that is between keys."""
+def _broken_rules(exercise: Exercise) -> Iterator[tuple[str, str]]:
+    """Yield the key and the sentence of each error that the experiment knows of, or that is between keys."""
     try:
         known = experiment(exercise.experiment)
         known.configure(exercise.preset)
     except ConfigError as error:
-        yield Problem("experiment", str(error))
+        yield "experiment" if "experiment" in str(error) else "preset", str(error)
         return
     yield from _broken_changes(exercise, known.config)
     yield from _broken_prediction(exercise)
@@ -292,51 +319,51 @@ def _broken_rules(exercise: Exercise) -> Iterator[Problem]:
             plan(asked)
     except ConfigError as error:
         for problem in error.problems:
-            key = "sweep" if problem.field in exercise.sweep else "settings"
-            yield Problem(f"{key}.{problem.field}", f"{key}: {problem.sentence}")
+            key = next((key for key in ("sweep", "settings") if problem.field in getattr(exercise, key)), "settings")
+            yield f"{key}.{problem.field}", f"{key}: {problem.sentence}"
 
 
-def _broken_changes(exercise: Exercise, config: type[Config]) -> Iterator[Problem]:
+def _broken_changes(exercise: Exercise, config: type[Config]) -> Iterator[tuple[str, str]]:
     for name, change in exercise.change.items():
-        key = f"change.{name}"
         if name in exercise.sweep:
-            yield Problem(key, f"{name} is varied by the sweep, so students can't change it. Leave it out of change.")
+            yield f"change.{name}", f"{name} is varied by the sweep, so students can't change it. Leave it out here."
         if change.low is not None and not (change.high is not None and change.low < change.high):
-            yield Problem(key, f"{name} must be an ascending range such as 0.01..0.1, got {change.words}.")
+            yield f"change.{name}", f"{name} must be an ascending range such as 0.01..0.1, got {change.words}."
         if name not in config.model_fields:
-            yield Problem(key, str(UnknownName("setting", name, config.model_fields)))
+            yield f"change.{name}", str(UnknownName("setting", name, config.model_fields))
             continue
         for value in change.bounds:
             try:
                 if (checked := config.check_field(name, value)) != value:
-                    yield Problem(key, f"{name} must be written as {value_in_words(checked)}, got '{value}'.")
+                    yield f"change.{name}", f"{name} must be written as {value_in_words(checked)}, got '{value}'."
             except ConfigError as error:
-                yield Problem(key, f"change: {error}")
+                yield f"change.{name}", f"change: {error}"
 
 
-def _broken_prediction(exercise: Exercise) -> Iterator[Problem]:
-    asked, sweep, name = exercise.predict, exercise.sweep, exercise.predict.metric
-    if asked.of != PROGRESS and metric(name).label == name and name not in METRICS:
-        yield Problem("predict.of", str(UnknownName("metric", name, METRICS)))
+def _broken_prediction(exercise: Exercise) -> Iterator[tuple[str, str]]:
+    asked, sweep = exercise.predict, exercise.sweep
+    name, known = asked.metric, metric(asked.metric)
+    if asked.of != PROGRESS and known.label == name and name not in METRICS:
+        yield "predict.of", str(UnknownName("metric", name, METRICS))
         return
     needs_whole = asked.reaches is not None or asked.of == PROGRESS
     if needs_whole != asked.is_whole_metric or (not needs_whole and not asked.of.endswith(ways(name))):
         choices = name if needs_whole else ", ".join(metric_written(name, way) for way in ways(name))
-        yield Problem("predict.of", f"predict.of must be one of {choices} here, got {asked.of}.")
-    has_chart = asked.low is not None and asked.high is not None and asked.low < asked.high
-    rules = {
-        "An order is that of a sweep's cells. Add sweep, or predict a number.": asked.kind == "order" and not sweep,
-        "A number is that of a single run, or relative: yes of a sweep. Add or leave out relative.": (
-            asked.kind == "number" and bool(sweep) != asked.relative
-        ),
-        "A curve is drawn over the one field of a sweep. Predict an order or a number.": (
-            asked.kind == "curve" and len(sweep) != 1
-        ),
-        "A curve is drawn on a chart from low to high. Add both, low below high.": (
-            asked.kind == "curve" and not has_chart
-        ),
-        f"{asked.of} depends on time. Add time_counts: yes: runs then have the machine to themselves.": (
-            asked.is_timed and not exercise.time_counts
-        ),
-    }
-    yield from (Problem("predict", sentence) for sentence, is_broken in rules.items() if is_broken)
+        yield "predict.of", f"predict.of must be one of {choices} here, got {asked.of}."
+    if asked.kind == "order" and not sweep:
+        yield "predict.kind", "An order is that of a sweep's cells, got no sweep. Add sweep, or predict a number."
+    if asked.kind == "number" and bool(sweep) != asked.relative:
+        yield (
+            "predict.kind",
+            "A number is that of a single run, or relative: yes of a sweep. Add or leave out relative.",
+        )
+    if asked.kind == "curve" and len(sweep) != 1:
+        got = ", ".join(sweep) or "no sweep"
+        yield "predict.kind", f"A curve is drawn over one field of a sweep, got {got}. Predict an order or a number."
+    if asked.kind == "curve" and not (asked.low is not None and asked.high is not None and asked.low < asked.high):
+        yield "predict.low", "A curve is drawn on a chart from low to high. Add both, low below high."
+    if asked.is_timed and not exercise.time_counts:
+        yield (
+            "predict.of",
+            f"{asked.of} depends on time. Add time_counts: yes: runs then have the machine to themselves.",
+        )

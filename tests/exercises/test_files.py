@@ -1,4 +1,4 @@
-"""The file of an exercise: what it says, and a sentence with key, rule and cure for each error."""
+"""The file of an exercise: what it says, and a sentence with line, rule and cure for each error."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_what_is_launched_has_the_changes_that_are_allowed() -> None:
 def test_a_figure_that_depends_on_time_is_repeated_alone_on_the_machine() -> None:
     timed = SWEEP.replace("test/accuracy.last", "perf/execution_time_s.last")
     (sentence,) = problems(timed)
-    assert sentence.startswith("perf/execution_time_s.last depends on time. Add time_counts: yes")
+    assert sentence.startswith("Line 12: perf/execution_time_s.last depends on time. Add time_counts: yes")
     asked = exercise(timed.replace("change:", "time_counts: yes\nchange:")).launch("ada", 7, {})
     assert isinstance(asked, SweepLaunch)
     assert (asked.exclusive, asked.seeds) == (True, 3)
@@ -56,53 +56,55 @@ def test_a_figure_that_depends_on_time_is_repeated_alone_on_the_machine() -> Non
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ("hogwild", "hogwidl", "Unknown experiment 'hogwidl'. Did you mean 'hogwild'?"),
-        ("quick", "quik", "Unknown preset 'quik'. Did you mean 'quick'?"),
-        ("title", "tilte", "Unknown key 'tilte'. Did you mean 'title'?"),
-        ("title: Trainers\n", "", "title is missing. docs/exercises.md has a table of all keys."),
-        ("[1, 2, 4]", "[1, 400]", "sweep: trainers must be at most 64"),
-        ("  trainers:", "  trainer:", "sweep: Unknown setting 'trainer'. Did you mean 'trainers'?"),
-        ("preset: quick", "settings: {epochs: 0}", "settings: epochs must be at least 1"),
-        ("16..64", "64..16", "batch_size must be an ascending range such as 0.01..0.1, got 64 to 16."),
-        ("16..64", "0..64", "change: batch_size must be at least 1"),
-        ("  batch_size", "  batch_sizes", "Unknown setting 'batch_sizes'. Did you mean 'batch_size'?"),
-        ("  batch_size: 16", "  trainers: 1", "trainers is varied by the sweep"),
-        ("kind: curve", "kind: line", "predict.kind must be 'number', 'order' or 'curve', got line."),
+        ("hogwild", "hogwidl", "Line 3: Unknown experiment 'hogwidl'. Did you mean 'hogwild'?"),
+        ("quick", "quik", "Line 4: Unknown preset 'quik'. Did you mean 'quick'?"),
+        ("title", "tilte", "Line 2: Unknown key 'tilte'. Did you mean 'title'?"),
+        ("title: Trainers\n", "", "Line 16: title is missing. docs/exercises.md has a table of all keys."),
+        ("[1, 2, 4]", "[1, 400]", "Line 6: sweep: trainers must be at most 64"),
+        ("  trainers:", "  trainer:", "Line 6: sweep: Unknown setting 'trainer'. Did you mean 'trainers'?"),
+        ("preset: quick", "settings: {epochs: 0}", "Line 4: settings: epochs must be at least 1"),
+        ("16..64", "64..16", "Line 8: batch_size must be an ascending range such as 0.01..0.1, got 64 to 16."),
+        ("16..64", "0..64", "Line 8: change: batch_size must be at least 1"),
+        ("  batch_size", "  batch_sizes", "Line 8: Unknown setting 'batch_sizes'. Did you mean 'batch_size'?"),
+        ("  batch_size: 16", "  trainers: 1", "Line 8: trainers is varied by the sweep"),
+        ("kind: curve", "kind: line", "Line 11: predict.kind must be 'number', 'order' or 'curve', got line."),
         (
             "  trainers: [1, 2, 4]",
             "  trainers: [1]\n  epochs: [1, 2]",
-            "A curve is drawn over the one field of a sweep.",
+            "Line 12: A curve is drawn over one field of a sweep, got trainers, epochs.",
         ),
-        ("  low: 0\n", "", "A curve is drawn on a chart from low to high. Add both, low below high."),
-        ("kind: curve", "kind: number", "A number is that of a single run, or relative: yes of a sweep."),
-        ("test/accuracy.last", "test/acuracy.last", "Unknown metric 'test/acuracy'. Did you mean 'test/acc"),
-        ("accuracy.last", "accuracy.most", "Unknown metric"),
-        ("accuracy.last", "accuracy", "predict.of must be one of test/accuracy.last, test/accuracy.best"),
-        ("- Why?", "- Why: so?", "questions.0 must be a valid string, got {'Why': 'so?'}. Put quotes"),
+        ("  low: 0\n", "", "Line 10: A curve is drawn on a chart from low to high. Add both, low below high."),
+        ("kind: curve", "kind: number", "Line 11: A number is that of a single run, or relative: yes of a sweep."),
+        ("test/accuracy.last", "test/acuracy.last", "Line 12: Unknown metric 'test/acuracy'. Did you mean 'test/acc"),
+        ("accuracy.last", "accuracy.most", "Line 12: Unknown metric"),
+        ("accuracy.last", "accuracy", "Line 12: predict.of must be one of test/accuracy.last, test/accuracy.best"),
+        ("- Why?", "- Why: so?", "Line 15: questions.0 must be a valid string, got {'Why': 'so?'}. Put quotes"),
         ("Trainers", "Trainers: a", "Line 2: The head must be YAML, got an error: mapping values are not allowed here"),
-        ("Trainers", "&a Trainers\nb: *a", "The head must not refer to other parts by *"),
-        ("Think.\n", "", "The text for students is missing. Write it below the second line of ---."),
-        ("---\ntitle", "title", "The file must begin with a head between two lines of ---"),
+        ("Trainers", "&a Trainers\nb: *a", "Line 3: The head must not refer to other parts by *"),
+        ("Think.\n", "", "Line 17: The text for students is missing. Write it below the second line of ---."),
+        ("---\ntitle", "title", "Line 1: The file must begin with a head between two lines of ---"),
     ],
 )
-def test_each_error_is_a_sentence_with_key_rule_and_cure(before: str, after: str, expected: str) -> None:
+def test_each_error_is_a_sentence_with_line_rule_and_cure(before: str, after: str, expected: str) -> None:
     assert before in SWEEP
     found = problems(SWEEP.replace(before, after))
     assert any(sentence.startswith(expected) for sentence in found), found
 
 
-def test_all_errors_are_told_at_once() -> None:
+def test_all_errors_are_told_by_line() -> None:
     text = SWEEP.replace("title", "tilte").replace("curve", "line").replace("questions", "question")
-    assert len(problems(text)) == 5
+    assert [sentence.split(":")[0] for sentence in problems(text)] == [
+        *("Line 2", "Line 11", "Line 15", "Line 17", "Line 17"),
+    ]
     bad = SWEEP.replace("16..64", "0..64").replace("[0.01, 0.05]", "[-1]").replace("[1, 2, 4]", "[1, 400]")
-    assert [sentence.split(" ")[1] for sentence in problems(bad)] == ["batch_size", "learning_rate", "trainers"]
+    assert [sentence.split(":")[0] for sentence in problems(bad)] == ["Line 6", "Line 8", "Line 9"]
 
 
 def test_a_file_that_is_no_text_or_too_long_is_refused() -> None:
-    assert problems(b"---\n\xff\n---\n")[0].startswith("The file must be text in UTF-8")
-    assert problems(b"-" * (MOST_BYTES + 1))[0].startswith("The file must have at most 100,000 bytes")
-    assert problems("---\n- a\n---\nx")[0].startswith("The head must have keys with values")
-    assert problems("---\ntitle: " + "[" * 5_000 + "\n---\nx")[0].startswith("Line 3: The head must be YAML")
+    assert problems(b"---\n\xff\n---\n")[0].startswith("Line 2: The file must be text in UTF-8")
+    assert problems(b"-" * (MOST_BYTES + 1))[0].startswith("Line 1: The file must have at most 100,000 bytes")
+    assert problems("---\n- a\n---\nx")[0].startswith("Line 2: The head must have keys with values")
+    assert problems("---\ntitle: " + "[" * 5_000 + "\n---\nx")[0].startswith("Line 2: The head must not")
 
 
 def test_a_file_of_the_home_replaces_a_shipped_one_and_a_broken_one_is_listed(home: Home) -> None:
@@ -116,7 +118,7 @@ def test_a_file_of_the_home_replaces_a_shipped_one_and_a_broken_one_is_listed(ho
     assert found.exercise("hogwild_trainers").title == "Trainers"
     assert found.listed.keys() - shipped.listed.keys() == {"broken", "mine"}
     assert found.listed["broken"].title == "broken"
-    with pytest.raises(ConfigError, match=r"Exercise 'broken' can't be used\. The file must begin"):
+    with pytest.raises(ConfigError, match=r"Exercise 'broken' can't be used\. Line 1: The file must begin"):
         found.exercise("broken")
     with pytest.raises(UnknownName, match="mine"):
         found.exercise("mien")
