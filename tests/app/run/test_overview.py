@@ -20,11 +20,13 @@ from app.ui.documentation import Section, groups, guide, pages
 from app.ui.html import number
 from app.ui.time_difference import with_interval
 from engine.analysis.statistics.intervals import Interval
+from engine.hang.rules import CAUSES, CURES
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment, experiments
 from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import RankRow, Status, Summary
+from engine.trace.health import Health, Verdict
 from engine.transfer.import_child import import_path
 from tests.app.reading import html, opened
 from tests.app.run.test_lineage import ended
@@ -114,6 +116,33 @@ def test_a_queued_run_says_why_it_waits_and_has_no_controls_of_curves(home: Home
     reason, line = [text.value for text in test.text]
     assert reason.startswith("Waits for") or "cores" in reason
     assert line == "Curves appear here after the start.", "the header alone says why it waits"
+
+
+@pytest.mark.parametrize(
+    ("cause", "sentence", "lines"),
+    [
+        (
+            "stopped",
+            "trainer2 has not entered the barrier 'end': it is stopped (SIGSTOP), in compute, since 15 s; ps waits.",
+            [
+                "Hung: trainer2 has not entered the barrier &#39;end&#39;.",
+                "It is stopped (SIGSTOP), in compute, since 15 s; ps waits.",
+                CURES["stopped"],
+            ],
+        ),
+        ("stuck", "Rank 0 printed nothing for 60 s.", ["Hung: Rank 0 printed nothing for 60 s.", CURES["stuck"]]),
+        ("of a later version", "It is quiet.", ["Hung: It is quiet."]),
+    ],
+)
+def test_a_standstill_is_short_lines_in_the_header(
+    home: Home, lab: dict[Status, int], cause: str, sentence: str, lines: list[str]
+) -> None:
+    with Store.open(home) as store:
+        run_id = lab["running"]
+        store.worker.write_health(run_id, Health(now(), (), Verdict("HUNG", "trainer2", cause, sentence)))
+        shown = summary_html.cause(store.read.runs.one(run_id), store.read.runs.entry(run_id), store.read)
+    assert shown.split("<br>") == lines
+    assert CURES.keys() == CAUSES.keys(), "each cause has a cure"
 
 
 def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab: dict[Status, int]) -> None:
