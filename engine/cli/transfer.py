@@ -222,7 +222,7 @@ def import_command(
 
     FILE may be a folder, or a zip of one. Each run records its origin. Runs that are already here are skipped. Runs of
     a bundle bring their sweeps. From TensorBoard and MLflow come scalars, parameters, tags and notes, as runs of the
-    experiment "imported" or of MLflow's own.
+    experiment "imported" or of MLflow's own; MLflow's artifacts become kept files.
     """
     from engine.transfer.import_process import Allowance, import_in_child
 
