@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.charts.curve_points import has_passes
+from app.core.formatting import duration
 from app.run import live_update, summary_html
 from app.run.header import run_report
 from app.run.overview import axes, steps
@@ -99,9 +100,12 @@ def test_the_result_of_a_run_says_whether_it_reached_the_target_of_its_metric(
         run, entry = reader.runs.one(lab["finished"]), reader.runs.entry(lab["finished"])
     assert "target" not in summary_sentence(run, entry, [], {}, [])
     run = replace(run, experiment="dppo", config=experiment("dppo").configure("quick", {}).model_dump(mode="json"))
-    for value, words in ((474.9, "; target 475 not reached."), (475.0, "; target 475 reached.")):
+    for value, words in ((474.9, "; target 475 not reached."), (500.0, "; target 475 reached.")):
         reached = replace(entry, experiment="dppo", last={"test/episodic_return": value})
-        assert summary_sentence(run, reached, [], {}, []).endswith(words)
+        shown = f"Evaluation reward {value:g} of at most 500 per episode in {duration(run.execution_time_s)}"
+        assert summary_sentence(run, reached, [], {}, []).endswith(shown + words)
+    pendulum = replace(run, config={**run.config, "environment": "Pendulum-v1"})
+    assert " Evaluation reward 500 per episode in " in summary_sentence(pendulum, reached, [], {}, [])
 
 
 def test_a_queued_run_says_why_it_waits_and_has_no_controls_of_curves(home: Home, lab: dict[Status, int]) -> None:
