@@ -41,7 +41,7 @@ MOST_SAID = 3
 class ExternalFile:
     """A file of such a run, where its program left it."""
 
-    bytes: int
+    size_bytes: int
     open: Callable[[], AbstractContextManager[IO[bytes]]]
 
 
@@ -126,14 +126,14 @@ def _kept(store: Store, here: Arrival, runs: Sequence[ExternalRun], by: str) -> 
     points_bytes = sum(run.size_bytes for run in runs)
     for run_id, run in zip(here.ids, runs, strict=True):
         refused = list[str]()
-        for name, file in sorted(run.files.items(), key=lambda each: each[1].bytes):
+        for name, file in sorted(run.files.items(), key=lambda each: each[1].size_bytes):
             others, all_bytes = [each.bytes for each in kept if each.run_id == run_id], sum(each.bytes for each in kept)
             try:
                 checked_file_name(name)
-                require_room("it", others, file.bytes)
-                if all_bytes + file.bytes > MOST_FILE_BYTES:
+                require_room("it", others, file.size_bytes)
+                if all_bytes + file.size_bytes > MOST_FILE_BYTES:
                     raise LimitReached(f"an import can bring files of at most {size(MOST_FILE_BYTES)}")
-                quotas.require_files(by or run.owner, points_bytes + all_bytes + file.bytes)
+                quotas.require_files(by or run.owner, points_bytes + all_bytes + file.size_bytes)
                 with file.open() as source, arriving_content(store.db.home, source) as content:
                     content.publish()
             except StoreFull:
