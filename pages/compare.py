@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from app.actions.annotations import saved_views, view_menu
-from app.compare import answers, files_tab, lines, number_tabs, session_state
+from app.compare import answers, lines, number_tabs, session_state
 from app.compare.curve_tab import curves
 from app.compare.number_tabs import differences, numeric_names, runs_table, timelines
 from app.compare.selection import choice, chooser, chosen, with_known_names
@@ -105,7 +105,7 @@ def comparison(reader: Reader, token: int, view: CompareView, runs: tuple[RunRow
     elif view.tab == "timelines":
         timelines(runs, reader)
     elif view.tab == "files":
-        view = files_tab.files(reader, shown, view)
+        view = number_tabs.files(reader, shown, view)
     else:
         view = number_tabs.parallel(shown, view)
     with st.expander(f"{len(runs)} compared runs" if len(runs) > 1 else "1 compared run"):

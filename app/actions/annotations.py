@@ -23,11 +23,17 @@ _Back = Callable[[Sequence[int], Store, str], Sequence[int]]
 _LAST = "mark.last"
 
 
+VIA_AGENT = "via agent"
+
+
 def marks(run: Run | RunRow) -> dict[str, str]:
-    """Return a run's marks in words, each with the person who set it."""
+    """Return a run's marks in words, each with the person who set it or the agent that launched the run."""
     return {
         word: by
-        for word, by in (("baseline", run.pinned_by), ("star", run.starred_by), ("archived", run.archived_by))
+        for word, by in (
+            *(("baseline", run.pinned_by), ("star", run.starred_by), ("archived", run.archived_by)),
+            (VIA_AGENT, run.agent),
+        )
         if by
     }
 

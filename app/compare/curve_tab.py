@@ -80,7 +80,7 @@ def curves(
         offered = list(dict.fromkeys([usual, *axes_of(reader, found.runs, shown, known)]))
         if view.x in {*AXES, BYTES, *map(axis_of, known)}:  # of a link: the charts say which run lacks it
             offered = list(dict.fromkeys([*offered, view.x]))
-        view = _axes(view, offered, grouped=bool(found.groups))
+        view = _axes(view, offered, shown, grouped=bool(found.groups))
     drawn = replace(view, x=view.x or usual)
     sentences = shared(found.runs, shown, drawn, offered)
     for sentence in sentences:
@@ -276,7 +276,7 @@ def _single(reader: Reader, found: Compared, view: CompareView, name: str) -> _C
     drawn = [curve for curve in read if curve.x.size]
     shown, total = sum(curve.y.size for curve in read), sum(curve.total for curve in read)
     thinned = f"Showing {shown:,} of {counted(total, 'point')}." if total > shown else ""
-    picture = curve_charts.of_runs(drawn, found.names, found.looks, curve_points.weight(name, view.smooth))
+    picture = curve_charts.of_runs(drawn, found.names, found.looks, curve_points.weight(name, view.smoothing(name)))
     return _Chart(
         picture,
         {curve.run_id for curve in drawn},
@@ -302,7 +302,7 @@ def _grouped(reader: Reader, found: Compared, view: CompareView, name: str) -> _
     )
 
 
-def _axes(view: CompareView, offered: Sequence[str], *, grouped: bool) -> CompareView:
+def _axes(view: CompareView, offered: Sequence[str], shown: Sequence[str], *, grouped: bool) -> CompareView:
     usual = offered[0]
     view = one_of(view, "x", "X-axis", ["", *offered[1:]], lambda name: _axis_label(name or usual), width=200)
     view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
@@ -323,7 +323,19 @@ def _axes(view: CompareView, offered: Sequence[str], *, grouped: bool) -> Compar
         help="Exponential moving average for noisy curves with many points; the raw line stays visible. Short "
         "curves are smoothed less, sums and constants never.",
     )
-    return replace(view, smooth=smooth)
+    noisy = [name for name in shown if metric(name).smooth]
+    if len(noisy) < 2 and not view.raw:
+        return replace(view, smooth=smooth)
+    return several_of(
+        replace(view, smooth=smooth),
+        "raw",
+        "Not smoothed",
+        noisy,
+        lambda name: metric(name).label,
+        placeholder="No metric",
+        width=240,
+        help="Metrics whose curves are shown as recorded, such as those of an evaluation.",
+    )
 
 
 def _titles(found: Compared) -> Mapping[str, str]:

@@ -1,5 +1,8 @@
-"""The Compare tabs for single values, one value per run: bars, scatter, parallel coordinates."""
+"""The Compare tabs of single values, one per run (bars, scatter, parallel coordinates), of differences, timelines and
+kept files.
+"""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, zip_longest
@@ -19,8 +22,9 @@ from app.core.formatting import duration
 from app.links.compare import CompareView
 from app.report import page_capture
 from app.ui import components
-from app.ui.html import as_text, run_link, table, when
+from app.ui.html import as_text, block, run_link, table, when
 from app.ui.html import titled as hovered
+from app.ui.kept_files import cards, is_shown, seen
 from app.ui.run_state import outcome
 from app.ui.widgets import title_of
 from engine.analysis import differences as apart
@@ -48,6 +52,7 @@ from engine.registry import known_experiment
 from engine.runtime.command.snapshot import code_of
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
+from engine.store.runs.files import KeptFile
 from engine.store.sweeps.sweeps import REPEAT, SEED
 from engine.transfer.tables import Table
 
@@ -362,3 +367,39 @@ def timelines(runs: Sequence[RunRow], reader: Reader) -> None:
         components.timeline(run.id, len(reader.details.ranks(run.id)), active=run.status not in ENDED)
     if len(recorded) > MOST:
         st.caption(as_text(f"The first {MOST} of {counted(len(recorded), 'run')} with recorded operations are shown."))
+
+
+# ---- Kept files: pictures, tables and texts of one name, side by side ------------------------------------------------
+
+MOST_NAMES, MOST_CARDS = 2, 24
+"""Files that are chosen at first, and runs that show one."""
+
+
+def files(reader: Reader, found: Compared, view: CompareView) -> CompareView:
+    """Show files of the same name of the runs side by side, with the choice of names above."""
+    kept = [each for each in reader.files.of(found.ids) if is_shown(seen(reader.db.home, each))]
+    if not kept:
+        st.info("None of these runs keeps a picture (PNG, JPEG), a table (CSV, TSV, JSON) or a text.")
+        return view
+    kinds = {each.name: seen(reader.db.home, each).kind for each in kept}
+    counts = Counter(each.name for each in kept)
+    order = ("picture", "table", "text")
+    known = sorted(counts, key=lambda name: (-counts[name], order.index(kinds[name]), name))
+    view = several_of(view, "files", "Files", known, str, placeholder=", ".join(known[:MOST_NAMES]), width=480)
+    for name in view.files or known[:MOST_NAMES]:
+        _side_by_side(reader, found, name, [each for each in kept if each.name == name])
+    return view
+
+
+def _side_by_side(reader: Reader, found: Compared, name: str, kept: Sequence[KeptFile]) -> None:
+    own = {each.run_id: each for each in kept}
+    shown = [run for run in found.runs if run.id in own]
+    st.header(as_text(name), anchor=False)
+    headed = [(own[run.id], run_link(found.names[run.id], run.id)) for run in shown[:MOST_CARDS]]
+    st.html(block("pl-files", cards(reader.db.home, headed)))
+    if len(shown) > MOST_CARDS:
+        show_note(f"The first {MOST_CARDS} of {counted(len(shown), 'run')} with this file.")
+    if len({each.sha256 for each in kept}) == 1 < len(kept):
+        show_note("The content is the same in all of them.")
+    page_capture.words([f"{name}: kept by runs {', '.join(str(run.id) for run in shown)}."])
+    show_omitted(found, [run.id for run in found.runs if run.id not in own], name)

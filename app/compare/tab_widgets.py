@@ -120,5 +120,9 @@ def view_facts(view: CompareView, found: Compared) -> list[tuple[str, str]]:
         ("Alone", ", ".join(found.names[run.id] for run in found.runs) if len(found.runs) < len(found.ids) else ""),
         ("Statistic", STATISTICS[view.stat] if grouped else ""),
         ("Band", band_named(view.band, found.groups, view.stat) if grouped else ""),  # type: ignore[arg-type]
-        ("Smoothing", f"{view.smooth:g}" if view.tab == "curves" and not grouped else ""),
+        ("Smoothing", f"{view.smooth:g}{_except(view.raw)}" if view.tab == "curves" and not grouped else ""),
     ]
+
+
+def _except(raw: Sequence[str]) -> str:
+    return f", except {', '.join(metric(name).label for name in raw)}" if raw else ""

@@ -57,7 +57,7 @@ def _runs(reader: Reader, found: Compared, view: CompareView, metric: str, withi
         (curve.run_id, curve.rank): curve for curve in curve_data.curves(reader, found.runs, metric, view.x, within)
     }
     drawn = [spliced(curve, fine.get((curve.run_id, curve.rank))) for curve in whole]
-    return curve_charts.of_runs(drawn, found.names, found.looks, curve_points.weight(metric, view.smooth))
+    return curve_charts.of_runs(drawn, found.names, found.looks, curve_points.weight(metric, view.smoothing(metric)))
 
 
 def spliced(whole: DrawnCurve, fine: DrawnCurve | None) -> DrawnCurve:

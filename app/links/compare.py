@@ -35,7 +35,7 @@ LONGEST = 2_000
 """Greatest number of characters read from one value of a link."""
 _ENTRY = re.compile(r'\s*"(?P<quoted>(?:[^"]|"")*)"\s*(?:,|$)|(?P<plain>[^,]*)(?:,|$)')
 UNGROUPED = "none"
-_NAMES = ("metrics", "group", "axes", "columns", "files")
+_NAMES = ("metrics", "raw", "group", "axes", "columns", "files")
 """Fields with comma-separated names."""
 _IDS = ("runs", "pins")
 
@@ -55,6 +55,8 @@ class CompareView:
     """step, passes, updates, time, bytes, or a metric; empty: the one on which the runs compare."""
     log: str = ""
     smooth: float = 0.9
+    raw: tuple[str, ...] = ()
+    """Metrics whose curves are not smoothed."""
     group: tuple[str, ...] | None = None
     """Config fields; runs with equal values in all of them form one line. Empty: no groups; None: the obvious ones."""
     stat: str = "mean"
@@ -83,6 +85,10 @@ class CompareView:
     """The column by which the legend is sorted, in descending order after a minus sign."""
     files: tuple[str, ...] = ()
     """Names of the kept files that are shown side by side; empty: the first ones."""
+
+    def smoothing(self, name: str) -> float:
+        """Return the smoothing that is asked for of a metric's curves."""
+        return 0.0 if name in self.raw else self.smooth
 
 
 def read_view(query: Mapping[str, str]) -> tuple[CompareView, list[str]]:

@@ -40,6 +40,7 @@ from engine.analysis.result import Ranked, ranked, upper_first
 from engine.analysis.scaling.scaling_data import SERVE, SHARES, PhaseBar, kind_of
 from engine.errors import enumeration
 from engine.experiment import HEADLINE
+from engine.hang.rules import CURES
 from engine.metrics import EVALUATION, LAST_EPISODES, LOSS, STATISTICS, Of, metric
 from engine.queue.cluster_wait import in_words, job_state
 from engine.registry import known_experiment
@@ -49,18 +50,25 @@ from engine.store.queue.cluster_jobs import ClusterJob
 from engine.store.records import ENDED, Event, RankRow, Run, RunRow, Summary
 from engine.store.runs.origins import Origin
 from engine.system.runner_process import lost_runs
-from engine.trace.health import BAD, Health, RankState
+from engine.trace.health import BAD, Health, RankState, Verdict
 
 
 def cause(run: Run, entry: RunRow, reader: Reader) -> Markup:
-    """Return the state of a started or ended run and its cause, as a sentence."""
+    """Return the state of a started or ended run and its cause, as a sentence; of one that stands still in lines."""
+    health = reader.details.health(run.id) if run.status in ("starting", "running") else None
+    if health and health.verdict.state in BAD:
+        return stacked(map(escape, standstill(health.verdict)))
     return escape(_cause(run, entry, reader))
 
 
+def standstill(verdict: Verdict) -> list[str]:
+    """Return a verdict on a standstill as short sentences: what is seen, why, and what to do."""
+    seen, _, why = verdict.sentence.partition(": ")
+    lines = (f"{verdict.state.capitalize()}: {seen.rstrip('.')}.", upper_first(why), CURES.get(verdict.cause, ""))
+    return [*filter(None, lines)]
+
+
 def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
-    health = reader.details.health(run.id) if run.status in ("starting", "running") else None
-    if health and health.verdict.state in BAD:
-        return f"{health.verdict.state.capitalize()}: {health.verdict.sentence}"
     if run.status == "starting" and any(run.id == lost.id for lost in lost_runs(reader.db.home, reader)):
         return "The worker is gone and no runner is running. The next runner ends the run as lost, or starts it again."
     if run.status == "starting":

@@ -11,9 +11,10 @@ from engine.analysis.scaling.scaling_data import kind_of
 from engine.errors import counted
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.sync_sgd.config import STEPS_TOGETHER
-from engine.metrics import Metric
+from engine.metrics import EVALUATION, LAST_EPISODES, Metric
 from engine.pipelining import ideal_bubble, speed_up_bound
 from engine.registry import known_experiment
+from engine.rl.kinds import FIELD, HIGHEST
 from engine.store.records import RankRow, Run, RunRow, Summary
 
 
@@ -333,9 +334,23 @@ def summary_sentence(
     took = (
         f" in {duration(run.execution_time_s)}" if run.execution_time_s is not None else " so far" if run.active else ""
     )
-    parts = [value + took, _target(run, known, result.value), _waiting(run, phases, ranks), _staleness(summaries)]
+    parts = [
+        value + _of_episode(run, known) + took,
+        _target(run, known, result.value),
+        _waiting(run, phases, ranks),
+        _staleness(summaries),
+    ]
     bad = not_learned(entry)
     return " ".join(filter(None, (bad.sentence if bad else "", "; ".join(filter(None, parts)) + ".")))
+
+
+def _of_episode(run: Run, known: Metric) -> str:
+    """Return what a reward is of: an episode, and at most how much that can give; empty for other results."""
+    if known.name not in (EVALUATION, LAST_EPISODES):
+        return ""
+    most = HIGHEST.get(str(run.config.get(FIELD)))
+    per = " per episode" if known.name == EVALUATION else ""  # the other's label says so
+    return f"{'' if most is None else f' of at most {most}'}{per}"
 
 
 def _target(run: Run, known: Metric, value: float) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.actions.annotations import marks
+from app.actions.annotations import VIA_AGENT, marks
 from app.core.formatting import moment
 from app.runs.columns import Column
 from app.ui.widgets import title_of
@@ -214,7 +214,7 @@ def _fold_row(fold: RunFold, members: Sequence[RunRow], whole: Sweep | StoredDue
             "differs": _few([f"{lower_title(name)} {value}" for name, value in varied.items() if name != SEED]),
             "owner": whole.owner,
             "launched": moment(newest.created_at),
-            "marks": "",
+            "marks": VIA_AGENT if newest.agent else "",
         },
         run=newest,
         statuses=fold.statuses,

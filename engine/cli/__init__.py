@@ -26,6 +26,7 @@ COMMANDS = {
     "show": CommandEntry("runs", "Show one run in full."),
     "logs": CommandEntry("runs", "Print the logs of a run."),
     "ranks": CommandEntry("runs", "Show what each rank is doing and whether one hangs."),
+    "files": CommandEntry("transfer", "List the files that a run keeps, or write one."),
     "trace": CommandEntry("transfer", "Write the operations of a run's ranks as a Chrome trace."),
     "cancel": CommandEntry("queue", "Cancel runs, or all runs of a sweep."),
     "queue": CommandEntry("queue", "List queued runs in order, with reasons and estimated starts."),

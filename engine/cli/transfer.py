@@ -1,23 +1,28 @@
-"""`export`, `import` and `trace`: runs for other programs and stores, as rows, as bundles, as Chrome traces."""
+"""`export`, `import`, `files` and `trace`: runs for other programs and stores, as rows, bundles and Chrome traces, and
+the files that they keep.
+"""
 
 import io
 import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import click
 
-from engine.cli.answers import answer, plain
+from engine.access.quotas import size
+from engine.cli.answers import answer, plain, table
 from engine.cli.frame import ID, OUTPUT_FILE, OWNER, NumberRange, argument, command, option
 from engine.cli.runs import in_full
-from engine.errors import ConfigError, counted
+from engine.errors import ConfigError, NoSuchFile, counted
 from engine.home import Home, given
 from engine.store import Reader, Store
 from engine.store.records import ENDED, RunRow
+from engine.store.runs.files import PIECE, KeptFile, content_path
 from engine.transfer.tables import BOM, FORMATS, Table, as_parquet, complete_file, write_csv
 
 SEEN_S = 1.5
@@ -222,13 +227,53 @@ def import_command(
 
     FILE may be a folder, or a zip of one. Each run records its origin. Runs that are already here are skipped. Runs of
     a bundle bring their sweeps. From TensorBoard and MLflow come scalars, parameters, tags and notes, as runs of the
-    experiment "imported" or of MLflow's own.
+    experiment "imported" or of MLflow's own; MLflow's artifacts become kept files.
     """
     from engine.transfer.import_process import Allowance, import_in_child
 
     found = import_in_child(Home.find(), path, by=owner, allowance=Allowance(int(max_memory * 1e9), max_time))
     shown = {"ids": found.ids, "sweeps": found.sweeps, "known": dict(found.known), "notes": found.notes}
     answer(shown, "\n".join([found.sentence, *found.notes]))
+
+
+@command("files")
+def files_command(
+    run_id: int = ID,
+    name: str | None = argument("[NAME]"),
+    path: Path | None = option("The file to write.", "--out", type=OUTPUT_FILE),
+) -> None:
+    """List the files that a run keeps, or write the one named NAME to --out.
+
+    A file that was changed or damaged in the lab's home is not written.
+    """
+    if (name is None) != (path is None):
+        raise ConfigError.of("", "Give the name of a file and --out, or neither, for the list of a run's files.")
+    with Reader.open(Home.find()) as reader:
+        if name is not None and path is not None:
+            kept = reader.files.one(run_id, name)
+            _write_kept(reader.db.home, kept, path)
+            answer({**asdict(kept), "path": str(path)}, f"{size(kept.bytes)} written to {path}.")
+            return
+        reader.runs.one(run_id)
+        found = reader.files.of([run_id])
+    rows = [(each.name, size(each.bytes), each.sha256[:12], each.at, each.who) for each in found]
+    headings = ("NAME", "SIZE", "SHA-256", "KEPT", "BY")
+    answer([asdict(each) for each in found], table(headings, rows, empty=f"Run {run_id} keeps no files."))
+
+
+def _write_kept(home: Home, kept: KeptFile, path: Path) -> None:
+    """Write a kept file, or nothing if its content is missing or damaged."""
+    digest = sha256()
+    try:
+        content = content_path(home, kept.sha256).open("rb")
+    except FileNotFoundError:
+        raise NoSuchFile(f"The content of '{kept.name}' is missing. Run python -m engine fsck.") from None
+    with content, given(), complete_file(path) as file:
+        while piece := content.read(PIECE):
+            digest.update(piece)
+            file.write(piece)
+        if digest.hexdigest() != kept.sha256:
+            raise NoSuchFile(f"The content of '{kept.name}' is damaged. Run python -m engine fsck.")
 
 
 @command("trace")

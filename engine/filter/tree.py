@@ -28,6 +28,7 @@ RUN_FIELDS: dict[str, tuple[Kind, str]] = {
     "preset": ("text", "preset of its config"),
     "name": ("text", "name of the run"),
     "owner": ("text", "person who launched it"),
+    "via": ("text", "agent that launched or reported it for its owner"),
     "status": ("text", "queued, starting, running, stopping, finished, failed, cancelled or lost"),
     "cause": ("text", "reason for its end"),
     "note": ("text", "note of the run"),

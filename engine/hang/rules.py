@@ -179,6 +179,25 @@ CAUSES = {
     "silent": "it waits for requests, and answers none",
     "stuck": "it does not continue and uses no CPU time",
 }
+STACKS = "Read its stack in the tab Ranks"
+CURES = {
+    "stopped": "Continue its process (kill -CONT, with its number in the tab Ranks), or cancel the run.",
+    "dead": "Cancel the run, and read the end of this rank's log.",
+    "exited": "Cancel the run, and give all ranks the same number of steps.",
+    "disk wait": "Check the disk or file system that it uses, then wait or cancel the run.",
+    "lock": f"{STACKS}, cancel the run, and release the lock wherever its block ends (with lock).",
+    "lock kept": f"{STACKS}, cancel the run, and release the lock before anything that may wait.",
+    "full queue": f"{STACKS}, cancel the run, and let it take from the queue.",
+    "deadlock": "Cancel the run, and let one of them send before it waits.",
+    "nested calls": "Cancel the run, and let no handler wait for a call of its own.",
+    "order mismatch": "Cancel the run, and let all ranks call the same operations in the same order.",
+    "unequal steps": "Cancel the run, and give all ranks the same number of steps.",
+    "collective": "Cancel the run, and compare the shapes and data types that the ranks give.",
+    "not joined": "Read its log: it may still prepare, or may not reach the others.",
+    "silent": f"{STACKS}, cancel the run, and let it answer each request.",
+    "stuck": f"{STACKS}; it may wait for something outside the run. Otherwise cancel the run.",
+}
+"""What a person can do, by cause."""
 FULL = ("put", "free slot")
 """Names of operations that wait for room in a queue."""
 HALTED = ("stopped", "dead", "disk wait")

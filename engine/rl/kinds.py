@@ -24,6 +24,8 @@ SHOWN = BUILT_IN["environments"]
 """Environments included in gymnasium itself, without extra packages."""
 MOST_NUMBERS = 16_384
 """Maximum size of an observation: policies are small fully connected nets, and REINFORCE sends every observation."""
+HIGHEST = {"CartPole-v0": 200, "CartPole-v1": 500}
+"""The highest reward of an episode where a rule of the environment gives one: here each step gives 1, up to a limit."""
 _MODULE = " An id of another package needs the module that registers it in front, such as ale_py:ALE/Pong-v5."
 EnvironmentName = Annotated[
     str, AfterValidator(chosen_from("environments")), Field(json_schema_extra={"catalogue": "environments"})

@@ -126,6 +126,8 @@ class RunRow:
     """Person who pinned it as its experiment's baseline."""
     archived_by: str | None = None
     """Person who archived it."""
+    agent: str = ""
+    """The agent that launched or reported it for its owner; empty for a person."""
     seeding: int = SEEDING
     """Seeding rule of its ranks (engine/seeding.py)."""
     target: str = ""
@@ -267,6 +269,8 @@ class Run:
     starred_by: str | None = None
     pinned_by: str | None = None
     archived_by: str | None = None
+    agent: str = ""
+    """The agent that launched or reported it for its owner; empty for a person."""
     seeding: int = SEEDING
     uid: str = ""
     """Random id, which its checkpoints name: a number can be reused after a restore."""

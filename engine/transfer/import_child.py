@@ -110,7 +110,7 @@ def import_path(store: Store, path: Path, *, by: str, name: str = "") -> ImportR
                 raise
             runs, notes = _recorded(source, called, databases)
         notes = [*source.notes, *notes]
-    return _taken(store, runs, notes, file=called, by=by, permit_bytes=permit_bytes)
+        return _taken(store, runs, notes, file=called, by=by, permit_bytes=permit_bytes)
 
 
 def _databases(source: Members, opened: ExitStack) -> list[MlflowDatabase]:
@@ -126,7 +126,7 @@ def _recorded(source: Members, called: str, databases: Sequence[MlflowDatabase])
     held = [(each, folders) for each in (source, *databases) if (folders := run_folders(each.names))]
     if held:
         _bound(sum(len(folders) for _, folders in held))
-        read = [read_mlflow(each, folders) for each, folders in held]
+        read = [read_mlflow(each, folders, source) for each, folders in held]
         return [run for runs, _ in read for run in runs], [note for _, notes in read for note in notes]
     if files := event_files(source.names):
         _bound(len(files))
@@ -161,7 +161,8 @@ def _taken(
         why = f"All its runs already exist here, as {there}." if known else " ".join(notes)
         raise ImportRefused(f"Nothing was imported from {file}. {why}")
     permit_bytes(sum(run.size_bytes for run in fresh.values()))
-    return ImportResult(tuple(take_in(store, list(fresh.values()), file=file, by=by)), known, tuple(notes))
+    ids, left_out = take_in(store, list(fresh.values()), file=file, by=by)
+    return ImportResult(tuple(ids), known, (*notes, *left_out))
 
 
 def _bound(count: int) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.actions.annotations import marks
 from engine.access.agents import HEADER, ActingAgent, acting_agent, acting_through
 from engine.access.rules import Program
 from engine.commands.lab_settings import change_limits
@@ -53,6 +54,21 @@ def test_what_an_agent_does_is_marked_and_counts_against_its_own_quota_whatever_
             ("queued", "2 ranks, 2 cores, 0 GPUs, via agent Claude"),
             ("cancelled", "via agent Claude"),
         ]
+
+
+def test_runs_of_an_agent_are_marked_in_tables_and_found_by_a_filter(lab: Lab) -> None:
+    mo, script = agent(lab, "mo"), lab.script("mo", "launch")
+    launched = mo.post("/runs", QUICK).json()["id"]
+    reported = mo.post("/reported-runs", {"experiment": "net"}).json()["id"]
+    assert mo.told("/quota")["own_agent_runs"] == 1, "a reported run takes none of the runs that it may launch"
+    script.post("/runs", QUICK)
+    assert {run["id"] for run in script.told("/runs?filter=via%20%3D%3D%20%22Claude%22")["runs"]} == {
+        launched,
+        reported,
+    }
+    with Reader.open(lab.home) as reader:
+        for run_id, words in ((launched, {"via agent": "Claude"}), (lab.runs["finished"], {})):
+            assert marks(reader.runs.one(run_id)) == marks(reader.runs.entry(run_id)) == words
 
 
 def test_an_agent_of_an_admin_has_the_permissions_of_a_member_and_launches_no_command(lab: Lab, tmp_path: Path) -> None:

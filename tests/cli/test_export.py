@@ -14,9 +14,12 @@ import pytest
 
 from engine.errors import OutputFailed
 from engine.home import ROOT, Home
+from engine.store import Store
+from engine.store.runs.files import content_path
 from engine.transfer.tables import complete_file
 from tests.cli.conftest import Parallab, environment
 from tests.labs import sweeps
+from tests.labs.basic import keep
 
 
 def test_csv_has_a_row_for_every_point_and_keeps_nan_and_infinity(parallab: Parallab, ended: int) -> None:
@@ -133,3 +136,25 @@ def test_a_full_disk_behind_standard_output_is_a_sentence(home: Home, ended: int
     assert told.returncode == 1
     assert told.stderr.startswith("Not everything could be written: No space left on device. Free space")
     assert len(told.stderr.splitlines()) == 1
+
+
+def test_kept_files_are_listed_and_written_whole_or_not_at_all(
+    parallab: Parallab, home: Home, ended: int, tmp_path: Path
+) -> None:
+    assert parallab("files", str(ended)).stdout == f"Run {ended} keeps no files.\n"
+    with Store.open(home) as store:
+        keep(store, ended, "net.pt", b"weights")
+        (kept,) = store.read.files.of([ended])
+    assert parallab("files", str(ended)).stdout.splitlines()[1].startswith("net.pt  7 B   ")
+    assert json.loads(parallab("files", str(ended), "--json").stdout)[0]["sha256"] == kept.sha256
+    out = tmp_path / "copy.pt"
+    told = parallab("files", str(ended), "net.pt", "--out", str(out))
+    assert (told.stdout, out.read_bytes()) == (f"7 B written to {out}.\n", b"weights")
+    content = content_path(home, kept.sha256)
+    for change, why in ((lambda: content.write_bytes(b"changed"), "damaged"), (content.unlink, "missing")):
+        change()
+        told = parallab("files", str(ended), "net.pt", "--out", str(tmp_path / why))
+        assert told.returncode and f"The content of 'net.pt' is {why}." in told.stderr
+    assert [each.name for each in tmp_path.glob("*") if each.is_file()] == ["copy.pt"]
+    for words in (("other.pt", "--out", "x"), ("net.pt",), ("--out", "x")):
+        assert parallab("files", str(ended), *words).returncode, words

@@ -5,12 +5,14 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from click.testing import CliRunner
 
+from engine.__main__ import required_modules
 from engine.cli import COMMANDS
 from engine.cli.answers import answer
 from engine.cli.frame import argument, code_of, command, complete_process, option, together
@@ -39,6 +41,21 @@ def test_an_interpreter_without_the_packages_says_which_one_to_use() -> None:
     told = subprocess.run([sys.executable, "-S", "-m", "engine", "list"], cwd=ROOT, capture_output=True, text=True)
     assert told.returncode == 1 and "lacks the package" in told.stderr and "Traceback" not in told.stderr
     assert told.stderr.endswith("or use .venv/bin/python -m engine.\n")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", ["engine.cli.lost", "numpy.lost", "lost"])
+def test_a_missing_module_of_our_own_or_of_a_broken_package_keeps_its_traceback(name: str, tmp_path: Path) -> None:
+    lost = "raise ModuleNotFoundError(f'No module named {NAME!r}', name=NAME)"
+    (tmp_path / "click.py").write_text(f"NAME = '{name}'\n{lost}\n")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    words = [sys.executable, "-S", "-m", "engine", "list"]
+    told = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert told.returncode == 1 and "Traceback" in told.stderr and "lacks the package" not in told.stderr
+
+
+def test_each_required_package_is_known_by_the_module_that_it_brings() -> None:
+    assert [name for name in required_modules() if find_spec(name) is None] == []
 
 
 def test_help_lists_every_command_and_the_exit_codes(parallab: Parallab) -> None:

@@ -110,7 +110,7 @@ class QuotaReader:
         """Return the number of a person's queued and live runs that agents launched, or one of them."""
         sql = (
             "SELECT count(*) FROM agent_launches JOIN runs ON runs.id = run_id WHERE owner = ?1 AND status IN "
-            f"('queued', {_ALIVE}) AND (?2 OR token_id IS ?3)"
+            f"('queued', {_ALIVE}) AND report_key IS NULL AND (?2 OR token_id IS ?3)"
         )
         return self.db.number(sql, [person, agent is None, agent and agent.token_id])
 

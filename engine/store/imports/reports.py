@@ -142,6 +142,7 @@ class ReportCommands:
             if run.note:
                 self.db.insert("notes", {"run_id": run_id, "text": storable(run.note), "author": by, "at": at})
             where = f" on {host}" if (host := run.environment.get("host")) else ""
+            self._changes.keep_agent(run_id)
             self._changes.note_event(run_id, "running", by, f"reported by a program{where}")
         return run_id
 

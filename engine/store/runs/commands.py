@@ -245,17 +245,17 @@ class RunChanges:
             for count, noun in ((demand.ranks, "rank"), (demand.cores, "core"), (demand.gpus, "GPU"))
         )
         self.note_event(run_id, "queued", launch.owner, told)
-        self._keep_agent(run_id, launch)
+        self.keep_agent(run_id, launch.parent_id if launch.attempt else None)
         self._exercises.keep(run_id, launch.attempt_id, launch.sweep_id, launch.parent_id)
         return run_id
 
-    def _keep_agent(self, run_id: int, launch: Launch) -> None:
+    def keep_agent(self, run_id: int, retried: int | None = None) -> None:
         """Record the agent that launched a run; the runner's retry of a lost one is its agent's too."""
         if agent := acting_agent():
             self.db.insert("agent_launches", {"run_id": run_id, "token_id": agent.token_id, "agent": agent.name})
-        elif launch.attempt:
+        elif retried:
             sql = "INSERT INTO agent_launches SELECT ?, token_id, agent FROM agent_launches WHERE run_id = ?"
-            self.db.connection.execute(sql, [run_id, launch.parent_id])
+            self.db.connection.execute(sql, [run_id, retried])
 
     def _data_folder(self, run_id: int | None) -> str | None:
         row = self.db.row("SELECT data_folder FROM runs WHERE id = ?", [run_id])

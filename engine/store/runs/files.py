@@ -244,18 +244,14 @@ class FileCommands:
         one stays until `drop`. Raises as `check`.
         """
         name = checked_file_name(name)
-        with self.db.change() as connection:
+        with self.db.change():
             self._require(run_id, name, content.bytes)
             before = next((each for each in self._files.of([run_id]) if each.name == name), None)
             content.publish()
             if before and before.sha256 == content.sha256:
                 return before, before
             kept = KeptFile(run_id, name, content.sha256, content.bytes, now(), str(by))
-            columns = ", ".join(vars(kept))
-            connection.execute(
-                f"INSERT OR REPLACE INTO files ({columns}) VALUES (?, ?, ?, ?, ?, ?)", [*vars(kept).values()]
-            )
-            self.db.touch(run_id)
+            self.add([kept])
         return kept, before
 
     @command("remove file", "run")
@@ -287,6 +283,15 @@ class FileCommands:
             self.db.touch(run_id)
             return next(each for each in self._files.used(run_id) if each.sha256 == digest)
 
+    def add(self, files: Iterable[KeptFile]) -> None:
+        """Write the rows of files whose content is published, within a change."""
+        for each in files:
+            columns = ", ".join(vars(each))
+            self.db.connection.execute(
+                f"INSERT OR REPLACE INTO files ({columns}) VALUES (?, ?, ?, ?, ?, ?)", [*vars(each).values()]
+            )
+            self.db.touch(each.run_id)
+
     def drop(self, digest: str) -> None:
         """Remove content unless a run keeps it; after the change that removed a row."""
         _removed(self.db, content_path(self.db.home, digest))
@@ -306,18 +311,21 @@ class FileCommands:
 
     def _require(self, run_id: int, name: str, bytes_: int) -> None:
         run = self._runs.one(run_id)
-        if bytes_ > LARGEST_FILE:
-            raise too_large(bytes_)
         files = self._files.of([run_id])
-        others = [each for each in files if each.name != name]
-        if len(others) >= MOST_FILES:
-            most = f"A run can keep at most {counted(MOST_FILES, 'file')}; run {run_id} has as many."
-            raise LimitReached(f"{most} Remove some, or pack several into one.")
-        held = sum(each.bytes for each in others)
-        if held + bytes_ > MOST_OF_RUN:
-            most = f"The files of a run can have at most {size(MOST_OF_RUN)}; those of run {run_id} have {size(held)}"
-            raise LimitReached(f"{most}, and this one {size(bytes_)}. Remove some.")
+        require_room(f"run {run_id}", [each.bytes for each in files if each.name != name], bytes_)
         self._quotas.require_files(run.owner, bytes_ - sum(each.bytes for each in files if each.name == name))
+
+
+def require_room(run: str, others: Sequence[int], bytes_: int) -> None:
+    """Raise ConfigError or LimitReached if a run, whose other files have so many bytes each, can't keep one more."""
+    if bytes_ > LARGEST_FILE:
+        raise too_large(bytes_)
+    if len(others) >= MOST_FILES:
+        most = f"A run can keep at most {counted(MOST_FILES, 'file')}; {run} has as many."
+        raise LimitReached(f"{most} Remove some, or pack several into one.")
+    if sum(others) + bytes_ > MOST_OF_RUN:
+        most = f"The files of a run can have at most {size(MOST_OF_RUN)}; those of {run} have {size(sum(others))}"
+        raise LimitReached(f"{most}, and this one {size(bytes_)}. Remove some.")
 
 
 def unkept(db: Connection) -> list[tuple[Path, int]]:

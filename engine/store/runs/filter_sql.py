@@ -9,6 +9,7 @@ from typing import Any
 from engine.filter.tree import Both, Comparison, Field, Filter, Moment, Negation, Node, Of, SortOrder, Value
 from engine.launch_options import HERE
 from engine.metrics import is_rate, metric
+from engine.store.runs.rows import AGENT
 
 # ------------------------------------------------------------------------------------------------------------------
 # A metric's single number of a run, from the summary rows only: the whole run's if recorded, otherwise over its
@@ -55,6 +56,7 @@ _RUNS = {
     "pinned": "runs.pinned_by IS NOT NULL",
     "archived": "runs.archived_by IS NOT NULL",
     **{name: f"coalesce(runs.{name}, '')" for name in ("experiment", "preset", "name", "owner", "status", "cause")},
+    "via": AGENT,
     "note": "coalesce((SELECT text FROM notes WHERE notes.run_id = runs.id), '')",
 }
 """Columns of every run, by their names in the filter language."""

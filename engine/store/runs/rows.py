@@ -25,6 +25,8 @@ _OF_SWEEP = ", ".join(
     f"coalesce((SELECT {name} FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS sweep_{name}"
     for name in ("exclusive", "held")
 )
+AGENT = "coalesce((SELECT agent FROM agent_launches WHERE agent_launches.run_id = runs.id), '')"
+"""The agent that launched or reported a run; empty for a person."""
 _RANKED = ", ".join(
     f"coalesce((SELECT {column} FROM commands WHERE commands.id = runs.command_id), '') AS {name}"
     for column, name in (("result", "ranked_by"), ("better", "better"))
@@ -32,13 +34,13 @@ _RANKED = ", ".join(
 
 RUN = (
     f"SELECT runs.*, progress.done, progress.total, progress.unit, notes.text AS note, {_TAGS}, {_OF_SWEEP}, "
-    f"{WHOLE} AS whole_config, {command_of('runs')}"
+    f"{WHOLE} AS whole_config, {command_of('runs')}, {AGENT} AS agent"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id LEFT JOIN notes ON notes.run_id = runs.id"
 )
 RUN_ROW = (
     f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, runs.max_run_time_s, runs.begun_at, "
     f"progress.done, progress.total, progress.unit, {_TAGS}, {SCRIPT} AS script_key, {_RANKED}, "
-    f"{REPEATS} AS repeats, runs.report_key IS NOT NULL AS reported"
+    f"{REPEATS} AS repeats, runs.report_key IS NOT NULL AS reported, {AGENT} AS agent"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id"
 )
 """Lists exclude the columns that can be long: environment, error, and the complete long config."""
@@ -80,7 +82,7 @@ def as_run(row: sqlite3.Row) -> Run:
         " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version "
         "time_before_s held_by"
         " stop_kind attempt begun_uptime_s starred_by pinned_by archived_by seeding data_folder uid resumed_uid"
-        " command_id"
+        " command_id agent"
     )
     return Run(
         **{name: row[name] for name in same.split()},
@@ -136,7 +138,7 @@ def as_run_row(
         best = {**best, ranked_by: extremes[better == "max"][ranked_by]}
     is_cut = left_s is not None and limit_s is not None and limit_s < left_s
     return RunRow(
-        **{name: row[name] for name in (*_LISTED, "script_key", "ranked_by", "better")},
+        **{name: row[name] for name in (*_LISTED, "script_key", "ranked_by", "better", "agent")},
         reported=bool(row["reported"]),
         repeats=bool(row["repeats"]),
         progress=1.0 if row["status"] == "finished" else share,

@@ -9,17 +9,18 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
 import yaml
 
 from engine.registry import EXPERIMENTS
-from engine.store.imports.external_import import IMPORTED_EXPERIMENT, ExternalRun
+from engine.store.imports.external_import import IMPORTED_EXPERIMENT, ExternalFile, ExternalRun
 from engine.store.records import Status
 from engine.store.runs.origins import fingerprint
-from engine.transfer.archives import Members, lines, read, shown
+from engine.transfer.archives import Members, lines, opened, read, shown
 from engine.transfer.import_bounds import LONGEST_TAG, ImportBudget, Values, fit_units
 from engine.transfer.readers.tensorboard import LATEST_S, moment
 
@@ -78,11 +79,13 @@ class _NotARun(Exception):
     """Why a folder is not imported."""
 
 
-def read_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[ExternalRun], list[str]]:
-    """Return the runs, and notes on what was left out: deleted and unreadable runs, models, and damaged lines.
+def read_mlflow(source: Members, folders: Mapping[str, _Files], beside: Members) -> tuple[list[ExternalRun], list[str]]:
+    """Return the runs with their artifacts, which are `beside` a database; and notes on what was left out: deleted and
+    unreadable runs, models, and damaged lines.
 
     An experiment, a model and what a run has as artifacts are no runs, whatever files they have.
     """
+    artifacts, taken = _artifacts(beside.names, folders), set[str]()
     runs: dict[str, ExternalRun] = {}
     recorded: list[Values] = []
     notes: list[str] = []
@@ -104,14 +107,37 @@ def read_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[Ex
         values = _values(source, folder, files.metrics, room)
         recorded.append(values)
         notes += values.notes
-        runs[folder] = _run(source, folder, files, about, values, room, notes)
-    for what, count in _besides(source.names).items():
+        run = _run(source, folder, files, about, values, room, notes)
+        its = artifacts.pop(_place(folder), {})
+        taken.update(its.values())
+        files_of = {name: ExternalFile(beside.size(each), partial(opened, beside, each)) for name, each in its.items()}
+        runs[folder] = replace(run, files=files_of)
+    for what, count in _besides({*source.names} - taken).items():
         notes.append(f"{count:,} {what}{' was' if count == 1 else 's were'} left out.")
     return list(runs.values()), notes + fit_units(recorded)
 
 
+def _place(folder: str) -> str:
+    """Return where a run is among all: the folder of its experiment, and its own."""
+    return str(PurePosixPath(*PurePosixPath(folder).parts[-2:]))
+
+
+def _artifacts(names: Collection[str], folders: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the members that are artifacts by the place of their run, each by its name as a kept file: folders become
+    part of it.
+    """
+    found: dict[str, dict[str, str]] = {_place(folder): {} for folder in folders}
+    for name in names:
+        parts = PurePosixPath(name).parts
+        for number, part in enumerate(parts[:-1]):
+            if part == "artifacts" and (its := found.get(_place(str(PurePosixPath(*parts[:number]))))) is not None:
+                its.setdefault("-".join(parts[number + 1 :]), name)
+                break
+    return found
+
+
 def _besides(names: Collection[str]) -> dict[str, int]:
-    """Return how many models and artifacts there are."""
+    """Return how many models and other artifacts there are."""
     found = Counter[str]()
     for parts in (PurePosixPath(name).parts for name in names):
         if "artifacts" in parts[:-1]:

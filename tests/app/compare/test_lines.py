@@ -193,6 +193,28 @@ def test_one_chart_smooths_all_of_its_curves_or_none(home: Home, store: Store) -
             assert sum("smoothed" in kind for kind in kinds) == smoothed
 
 
+def test_a_metric_stays_raw_beside_smoothed_ones_and_the_address_keeps_it(
+    show: Callable[..., Shown], store: Store
+) -> None:
+    run_id, other = compare.add(store, steps=120), "eval/loss"
+    points = [Point(other, step, (-1.0) ** step, step, step) for step in range(120)]
+
+    def smoothed(charts: dict[str, Any]) -> list[str]:
+        found = {name: charts[f"compare-{name}"] for name in (LOSS, other)}
+        return [name for name, traces in found.items() if any("smoothed" in each["meta"]["as"] for each in traces)]
+
+    test, _, charts = show(runs=str(run_id))
+    assert "Not smoothed" not in [each.label for each in test.multiselect], "one chart: the slider is enough"
+    store.worker.write(run_id, [RankBatch(0, points)])
+    test, _, charts = show(runs=str(run_id), metrics=f"{LOSS},{other}")
+    assert smoothed(charts) == [LOSS, other]
+    next(each for each in test.multiselect if each.label == "Not smoothed").select(other).run()
+    assert smoothed(charts) == [LOSS]
+    assert address(test)["raw"] == other
+    _, _, charts = show(**address(test))
+    assert smoothed(charts) == [LOSS]
+
+
 def test_an_average_would_only_lag_behind_a_curve_with_little_noise() -> None:
     falling, wiggle = np.linspace(1.0, 0.0, 200) ** 2, (-1.0) ** np.arange(200)
     assert is_noiseless(falling + 0.0004 * wiggle) and not is_noiseless(falling + 0.05 * wiggle)

@@ -484,6 +484,7 @@ FULL = CompareView(
     x="perf/staleness",
     log="xy",
     smooth=0.5,
+    raw=("eval/loss",),
     group=("trainers", "mode"),
     stat="iqm",
     band="ci",

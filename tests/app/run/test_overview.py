@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.charts.curve_points import has_passes
+from app.core.formatting import duration
 from app.run import live_update, summary_html
 from app.run.header import run_report
 from app.run.overview import axes, steps
@@ -20,11 +21,13 @@ from app.ui.documentation import Section, groups, guide, pages
 from app.ui.html import number
 from app.ui.time_difference import with_interval
 from engine.analysis.statistics.intervals import Interval
+from engine.hang.rules import CAUSES, CURES
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment, experiments
 from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import RankRow, Status, Summary
+from engine.trace.health import Health, Verdict
 from engine.transfer.import_child import import_path
 from tests.app.reading import html, opened
 from tests.app.run.test_lineage import ended
@@ -97,9 +100,12 @@ def test_the_result_of_a_run_says_whether_it_reached_the_target_of_its_metric(
         run, entry = reader.runs.one(lab["finished"]), reader.runs.entry(lab["finished"])
     assert "target" not in summary_sentence(run, entry, [], {}, [])
     run = replace(run, experiment="dppo", config=experiment("dppo").configure("quick", {}).model_dump(mode="json"))
-    for value, words in ((474.9, "; target 475 not reached."), (475.0, "; target 475 reached.")):
+    for value, words in ((474.9, "; target 475 not reached."), (500.0, "; target 475 reached.")):
         reached = replace(entry, experiment="dppo", last={"test/episodic_return": value})
-        assert summary_sentence(run, reached, [], {}, []).endswith(words)
+        shown = f"Evaluation reward {value:g} of at most 500 per episode in {duration(run.execution_time_s)}"
+        assert summary_sentence(run, reached, [], {}, []).endswith(shown + words)
+    pendulum = replace(run, config={**run.config, "environment": "Pendulum-v1"})
+    assert " Evaluation reward 500 per episode in " in summary_sentence(pendulum, reached, [], {}, [])
 
 
 def test_a_queued_run_says_why_it_waits_and_has_no_controls_of_curves(home: Home, lab: dict[Status, int]) -> None:
@@ -114,6 +120,33 @@ def test_a_queued_run_says_why_it_waits_and_has_no_controls_of_curves(home: Home
     reason, line = [text.value for text in test.text]
     assert reason.startswith("Waits for") or "cores" in reason
     assert line == "Curves appear here after the start.", "the header alone says why it waits"
+
+
+@pytest.mark.parametrize(
+    ("cause", "sentence", "lines"),
+    [
+        (
+            "stopped",
+            "trainer2 has not entered the barrier 'end': it is stopped (SIGSTOP), in compute, since 15 s; ps waits.",
+            [
+                "Hung: trainer2 has not entered the barrier &#39;end&#39;.",
+                "It is stopped (SIGSTOP), in compute, since 15 s; ps waits.",
+                CURES["stopped"],
+            ],
+        ),
+        ("stuck", "Rank 0 printed nothing for 60 s.", ["Hung: Rank 0 printed nothing for 60 s.", CURES["stuck"]]),
+        ("of a later version", "It is quiet.", ["Hung: It is quiet."]),
+    ],
+)
+def test_a_standstill_is_short_lines_in_the_header(
+    home: Home, lab: dict[Status, int], cause: str, sentence: str, lines: list[str]
+) -> None:
+    with Store.open(home) as store:
+        run_id = lab["running"]
+        store.worker.write_health(run_id, Health(now(), (), Verdict("HUNG", "trainer2", cause, sentence)))
+        shown = summary_html.cause(store.read.runs.one(run_id), store.read.runs.entry(run_id), store.read)
+    assert shown.split("<br>") == lines
+    assert CURES.keys() == CAUSES.keys(), "each cause has a cure"
 
 
 def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab: dict[Status, int]) -> None:

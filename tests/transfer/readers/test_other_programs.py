@@ -1,5 +1,6 @@
 """What TensorBoard and MLflow recorded comes in as finished runs, and what is broken of it not at all."""
 
+import os
 import shutil
 import sqlite3
 import struct
@@ -11,11 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as some
 
+from engine.access.quotas import Limits, set_limits
 from engine.errors import ImportRefused
 from engine.filter import read_field
 from engine.home import Home
 from engine.metrics import metric
 from engine.store import Reader, Store
+from engine.store.runs.files import LARGEST_FILE, content_path
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.import_bounds import LONGEST_METRIC, ImportBudget, Values, fit_units
 from engine.transfer.import_child import import_path
@@ -608,11 +611,61 @@ def test_what_mlflow_keeps_besides_runs_stops_no_import(ours: Store, tmp_path: P
     assert sorted(arrived.notes) == [
         "'42/dead' was skipped: it was deleted in MLflow.",
         "'42/odd' was skipped: its meta.yaml has no run_id.",
-        "2 artifacts were left out.",
         "3 logged or registered models were left out.",
     ]
     assert ours.read.runs.one(run_id).environment["experiment_note"] == "what the study is for"
     assert ours.read.runs.one(run_id).tags == (f"estimator={'x' * 300}", "team=vision"), "not cut"
+
+
+def kept_files(store: Store, run_id: int) -> dict[str, bytes]:
+    home = store.db.home
+    return {each.name: content_path(home, each.sha256).read_bytes() for each in store.read.files.of([run_id])}
+
+
+@pytest.mark.parametrize("written", [mlruns, mlflow_database])
+def test_artifacts_become_files_that_the_run_keeps(
+    ours: Store, tmp_path: Path, written: Callable[[Path], Path]
+) -> None:
+    written(tmp_path)
+    folder = tmp_path / "mlruns" / "42" / "0a1b2c" / "artifacts"
+    for name, content in {"a.png": b"png", "model/net.pt": b"net", "model-net.pt": b"", "artifacts/b": b"png"}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    gone = tmp_path / "mlruns" / "42" / "dd" / "artifacts"
+    gone.mkdir(parents=True)
+    (gone / "c").touch()
+    arrived = import_path(ours, tmp_path, by="Lin")
+    (run_id,) = arrived.ids
+    assert kept_files(ours, run_id) == {"a.png": b"png", "model-net.pt": b"", "artifacts-b": b"png"}
+    left_out = "2 artifacts were left out."  # of a run that is no run, and one of two with one name
+    assert (left_out in arrived.notes) == (written is mlruns)
+    assert {each.who for each in ours.read.files.of([run_id])} == {"Lin"}
+
+
+def test_artifacts_that_exceed_a_limit_or_lead_outside_are_left_out_with_the_reason(
+    ours: Store, tmp_path: Path
+) -> None:
+    folder, secret = mlruns(tmp_path) / "42" / "0a1b2c" / "artifacts", tmp_path / "secret"
+    folder.mkdir()
+    secret.write_text("hidden")
+    (folder / "link").symlink_to(secret)
+    os.mkfifo(folder / "pipe")
+    (folder / "good").write_bytes(b"1234")
+    (folder / "turned\u202etxt.exe").write_bytes(b"12")
+    with (folder / "huge").open("wb") as file:
+        file.truncate(LARGEST_FILE + 1)
+    with (folder / "large").open("wb") as file:
+        file.truncate(1 << 20)
+    set_limits(ours.db.home, Limits(max_files_gb=1e-4))
+    before = {*tmp_path.rglob("*")} - {*ours.db.home.path.rglob("*")}
+    arrived = import_path(ours, tmp_path / "mlruns", by="Lin")
+    assert arrived.notes[0] == "Left out as links: '42/0a1b2c/artifacts/link'."
+    said = arrived.notes[1]
+    assert said.startswith(f"Run {arrived.ids[0]}, 0a1b2c: 3 files left out: 'turned\\u202etxt.exe' (")
+    assert "must have visible characters only" in said and "'large' (Quota of files of Lin: " in said
+    assert "'huge' (A file can have at most " in said
+    assert kept_files(ours, arrived.ids[0]) == {"good": b"1234"}
+    assert {*tmp_path.rglob("*")} - {*ours.db.home.path.rglob("*")} == before
 
 
 def test_a_run_with_a_time_that_is_none_has_those_of_its_values(ours: Store, tmp_path: Path) -> None:
