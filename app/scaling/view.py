@@ -85,8 +85,8 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str, *, goes_on: bool = F
 def _cautions(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]], *, goes_on: bool) -> list[str]:
     crowded = {size.count: size.crowded for each in lines.values() for size in each if size.crowded}
     said = [found.left_out] if found.left_out else []
-    plural, _ = words_of(found.field)
-    said += dict.fromkeys(filter(None, (speedup.opposite_in_words(each, plural) for each in lines.values())))
+    plural, singular = words_of(found.field)
+    said += dict.fromkeys(filter(None, (speedup.opposite_in_words(each, plural, singular) for each in lines.values())))
     if crowded:
         which = ", ".join(f"{count} ({why})" for count, why in sorted(crowded.items()))
         said.append(f"Oversubscribed ({found.field} {which}): timings limited by this machine.")

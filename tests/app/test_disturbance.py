@@ -204,7 +204,7 @@ def test_every_view_says_that_sizes_whose_range_of_speed_up_includes_1_do_not_di
     )
     assert "No clear difference per second: on average, 1 trainer did" in results and "2 trainers" in results
     assert "No clear difference in work per second from 1 to 2 trainers: the range of the speed-up" in scaling
-    assert "Mean times and speed-up rank 2 trainers differently from 1" in scaling
+    assert "Mean times and speed-up rank 2 trainers differently from 1 trainer" in scaling
     assert "No break-even estimate: no clear difference from 1 to 2 trainers." in breakdown
 
 

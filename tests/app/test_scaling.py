@@ -108,7 +108,7 @@ def test_a_sweep_of_a_command_scales_along_its_processes(home: Home) -> None:
             store.worker.mark_running(run.id, 0.1)
             store.claims.end(run.id, "finished", "Done.", execution_time_s=12.0 / count + run.config["seed"] / 100)
     shown = all_words(view(sweep_id, "Scaling"))
-    assert "No slow-down up to 4 processes: 4 times as fast as 1." in shown
+    assert "No slow-down up to 4 processes: 4 times as fast as 1 process." in shown
 
 
 def test_without_selected_runs_the_latest_sweeps_lead_to_their_scaling(home: Home) -> None:
@@ -129,7 +129,7 @@ def test_without_selected_runs_the_latest_sweeps_lead_to_their_scaling(home: Hom
 
 def test_a_sweep_says_beyond_how_many_it_slows_down(home: Home) -> None:
     shown = all_words(view(hogwild(home, {"trainers": [1, 2, 3, 4, 6, 8]}), "Scaling"))
-    assert "Fastest at 6 trainers (2.8 times as fast as 1); slower beyond." in shown
+    assert "Fastest at 6 trainers (2.8 times as fast as 1 trainer); slower beyond." in shown
     for law in ("Amdahl", "Gustafson", "Universal Scalability Law"):
         assert f"<td>{law}</td>" in shown
     assert "oversubscribed: 6 threads on 4 cores" in shown and "oversubscribed: 4 threads" not in shown
@@ -149,7 +149,7 @@ def test_a_law_is_refused_with_the_reason(home: Home, trainers: list[int], words
     assert words_of_it in shown
     assert "<td>Amdahl</td>" not in shown
     assert "Scaling by size" in shown, "what was measured is there all the same"
-    assert ("2 trainers do 1.8 times the work per second of 1." in shown) == (1 in trainers)
+    assert ("2 trainers do 1.8 times the work per second of 1 trainer." in shown) == (1 in trainers)
 
 
 def test_a_law_says_what_it_fits_and_unlike_machines_and_one_seed_are_said(home: Home) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.analysis.result import metric_in_words, not_learned, reached_most
 from engine.analysis.run_values import lower_title, measured, split
-from engine.analysis.scaling.scaling_data import NoAnswer, by_values, count_in_words, study
+from engine.analysis.scaling.scaling_data import NoAnswer, by_values, count_in_words, study, words_of
 from engine.analysis.scaling.speedup import REFERENCE, in_words, is_unclear, why_no_fit
 from engine.analysis.scaling.speedup import sizes as sizes_of
 from engine.analysis.scaling.staleness import HISTOGRAM, NoPrice, Price, price, rounded, sizes, stale_runs
@@ -154,8 +154,7 @@ def _scaling(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Re
         runs, around, field, with_disturbed=True, statistic="mean" if sweep.timing is None else "median"
     ).timings
     found = sizes_of(timings, statistic="mean" if sweep.timing is None else "median")
-    plural = count_in_words(field, 2).partition(" ")[2]
-    said = in_words(found, plural)
+    said = in_words(found, *words_of(field))
     if not said:
         raise NoAnswer((why_no_fit(timings, field) or "their times are unknown").removesuffix("."))
     last = spent[count_in_words(field, found[-1].count)]
