@@ -1,6 +1,7 @@
 """Flags on the pages: disturbed runs (crosses, left out by default, measured again), and runs that did not learn."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -140,7 +141,7 @@ def test_means_leave_a_disturbed_time_out_and_draw_it_as_a_cross_but_never_an_ac
 
 def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_included(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2]}, 2)
-    assert "Fastest" in (shown := all_words(view(sweep_id, "Results"))) and "irst at test accuracy" in shown
+    assert "Fastest" in (shown := all_words(view(sweep_id, "Results"))) and "irst at a best test accuracy of" in shown
     for run_id in at_2(home, sweep_id):
         disturb(home, run_id, 31.4, slower=5.0)
     said = "Speed can't be compared: the runs did unequal total work. Other programs also disturbed them, so that"
@@ -363,8 +364,24 @@ def test_a_sweep_that_is_not_for_timing_opens_on_its_result_if_all_its_times_are
     test = view(sweep_id, "Results")
     reached = "The last test accuracy is the same for all: 95.00 %."
     assert f"{reached} Times have no answer: 0 of 2 combinations have" in all_words(test)
-    assert f"{reached} With disturbed runs:" in all_words(view(sweep_id, "Results", disturbed="true"))
+    whole = all_words(view(sweep_id, "Results", disturbed="true"))
+    assert "**With disturbed runs: 2 trainers do 1.8 times the work per second of 1 trainer" in whole
+    assert f"One run each: their spread is unknown. {reached}" in whole
     assert test.selectbox(key="number").value == "test/accuracy"
+
+
+def test_accuracies_a_few_test_images_apart_are_drawn_on_an_axis_of_five_points(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2, 4]}, seeds=1)
+    with Store.open(home) as store:
+        sweep, runs = store.read.sweeps.one(sweep_id), store.read.sweeps.runs(sweep_id)
+
+        def range_of(*values: float) -> Any:
+            done = [replace(run, last={ACCURACY: each}) for run, each in zip(runs, values, strict=False)]
+            return chart(groups_of(sweep, done, ACCURACY), ACCURACY, sweep, "Trainers")[0].layout.yaxis.range
+
+        assert range_of(97.5, 97.5, 97.22) == pytest.approx((94.86, 99.86))
+        assert range_of(97.5, 97.5) == pytest.approx((95.0, 100.0)), "and not from 0 while a run is missing"
+        assert range_of(99.9, 100.0) == (95.0, 100.0) and range_of(97.5, 90.0) is None
 
 
 def test_a_file_speaks_of_no_buttons_and_shows_percentages_as_the_page_does(home: Home) -> None:

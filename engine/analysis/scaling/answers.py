@@ -67,7 +67,8 @@ def charted(sweep: Sweep) -> tuple[str, str]:
 def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool = False) -> str:
     """Return the answer as a sentence, or that there is none and why; empty for a sweep without a question. While runs
     are queued or running, the answer is a preliminary one. Disturbed runs count only `with_disturbed`, or where the
-    answer does not depend on time. A sweep that was not for timing says first what it reached.
+    answer does not depend on time. A sweep that was not for timing also says what it reached: first where its
+    times have no answer.
     """
     ready = question(sweep)
     if ready is None:
@@ -102,9 +103,9 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
     if lacking:
         comma = "; " if any("," in name for name in lacking) else ", "
         said += f" Without a complete{undisturbed} run{' yet' if goes_on else ''}: {comma.join(lacking)}."
-    if max(map(len, groups.values())) == 1:
+    if max(map(len, groups.values())) == 1 and "One run each" not in reached:
         said += " One run each: their spread is unknown."
-    return f"{reached} {said}".strip()
+    return f"{said} {reached}".strip()
 
 
 def _times(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> dict[str, TimeSpent]:
