@@ -30,7 +30,7 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.store import Launch, RankBatch, Reader, Store, SweepLaunch
 from engine.sweep.launch import launch_sweep
-from tests.app.reading import all_words, opened
+from tests.app.reading import all_words, html, opened
 from tests.app.runs.drawn_table import rows_of
 from tests.app.test_scaling import end, hogwild, view
 from tests.labs.compare import ACCURACY
@@ -156,6 +156,24 @@ def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_inclu
     assert compared.count(said) == 1 and "Fastest" not in compared and "Measure again:" not in compared
     whole = all_words(view(sweep_id, "Results", disturbed="true"))
     assert "Fastest" in whole and "can't be compared" not in whole and ", disturbed runs included." in whole
+
+
+@pytest.mark.parametrize("name", ["Scaling", "Time breakdown"])
+def test_a_view_without_undisturbed_runs_has_the_button_that_brings_its_chart(home: Home, name: str) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2]}, 1)
+    link = f'/sweep?sweep={sweep_id}&view=Scaling{{}}">Chart of the work per second by count'
+    assert link.format("") in html(view(sweep_id, "Results")).replace("&amp;", "&")
+    for run_id in (1, 2):
+        disturb(home, run_id, 31.4)
+    assert link.format("&disturbed=true") in html(view(sweep_id, "Results")).replace("&amp;", "&")
+    for page in (view(sweep_id, name), opened("scaling", {"runs": "1-2", "view": name})):
+        assert not page.get("component_instance") and "2 runs (1, 2) were disturbed" in all_words(page)
+        page.button(key="offer-disturbed").click().run()
+        assert page.query_params["disturbed"] == "true" and page.toggle(key="disturbed").value
+        assert "<td>2</td>" in html(page) and "were disturbed" not in all_words(page)
+        assert not [button for button in page.button if button.key == "offer-disturbed"]
+    stale = view(sweep_id, "Staleness", disturbed="true")
+    assert stale.query_params["disturbed"] == "true", "the other views still include them"
 
 
 def test_disturbed_runs_lead_to_where_they_are_measured_again(home: Home) -> None:
@@ -335,7 +353,7 @@ def test_disturbed_runs_still_answer_which_learning_rate_reached_the_best_accura
     assert "last test accuracy" in said
     assert "Speed" not in said and "Measure again" not in said and "Include disturbed" not in said
     assert not [button.label for button in test.button if button.label.startswith("Measure again")]
-    assert "Turn on Include disturbed runs." in all_words(view(sweep_id, "Results", number=EXECUTION))
+    assert view(sweep_id, "Results", number=EXECUTION).button(key="offer-disturbed")
 
 
 def test_a_sweep_about_learning_says_what_is_best_so_far_while_runs_are_missing(home: Home) -> None:
