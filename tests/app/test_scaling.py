@@ -383,7 +383,7 @@ def test_only_what_can_record_staleness_has_its_tab(home: Home) -> None:
 
 def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
     shown = all_words(opened("sweep", {"sweep": str(asynchronous(home, [1, 2, 4])), "view": "Staleness"}))
-    assert "With 4 trainers, mean staleness is 3.00 updates (expected: N - 1 = 3)." in shown
+    assert "With 4 trainers, mean staleness is 3.00 updates (at most N - 1 = 3)." in shown
     assert (
         "Test accuracy is 0.5" in shown
         and "points lower per update of staleness (95 % interval 0.4" in shown
@@ -401,7 +401,7 @@ def test_chosen_runs_and_another_result_stand_in_the_address(home: Home) -> None
     asynchronous(home, [4], seeds=2)
     shown = all_words(opened("scaling", {"runs": "1-3", "view": "Staleness", "result": "test/accuracy"}))
     assert "Test accuracy by staleness" in shown and "Staleness of each run" in shown
-    assert "With 2 trainers, mean staleness is 1.00 updates (expected: N - 1 = 1)." in shown
+    assert "With 2 trainers, mean staleness is 1.00 updates (at most N - 1 = 1)." in shown
 
 
 def test_lines_are_told_apart_and_one_size_is_laid_along_together(home: Home) -> None:
