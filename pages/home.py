@@ -43,8 +43,8 @@ def page() -> None:
         if exercises := catalogue.opened(Home.find(), reader):
             st.html(exercises)
         if reader.runs.count():
-            lab({name: slot(name, content) for name, content in found.slots.items()}, reader)
             st.html(quiet(joined(LEARN, " · ")))
+            lab({name: slot(name, content) for name, content in found.slots.items()}, reader)
         else:
             newcomer()
             st.header("Experiments", anchor=False)
