@@ -119,7 +119,10 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
     has_timeline = EXCHANGE_OF_TRAINERS in reason and reader.traces.newest(run.id)
     operations = link("Timeline", f"{at('/run')}?run={run.id}&section=Timeline") if has_timeline else ""
     more = [
-        joined(filter(None, (line, EXCHANGE_OF_TRAINERS in line and operations, not place and link_to_guide)), " ")
+        joined(
+            filter(None, (line, operations if EXCHANGE_OF_TRAINERS in line else "", "" if place else link_to_guide)),
+            " ",
+        )
         for place, line in enumerate(lines)
     ]
     if has_number and entry.disturbed:

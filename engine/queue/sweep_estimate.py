@@ -147,9 +147,9 @@ def _outlay(part: _Part, near: Estimate | None, found: Scene) -> Outlay:
 def _filled(run: Waiting, assumed_s: float | None, near: Estimate | None) -> Waiting:
     if run.takes or assumed_s is None:
         return run
-    known = near or Estimate(assumed_s, assumed_s, assumed_s, 0)
-    times = dict.fromkeys(("median", "shortest", "longest"), assumed_s)
-    return replace(run, takes=replace(known, **times, runs=0, execution_s=None, scaled_from=()))
+    whole_s, disturbed = (near.whole_s, near.disturbed) if near else (None, False)
+    times = (assumed_s, assumed_s, assumed_s)
+    return replace(run, takes=Estimate(*times, 0, whole_s=whole_s, disturbed=disturbed))
 
 
 def _hours(slots: Mapping[int, int], seconds: Mapping[int, float | None]) -> float | None:
