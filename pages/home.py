@@ -5,18 +5,23 @@ from collections.abc import Mapping
 import streamlit as st
 
 from app.actions import annotations
+from app.core.assets import at
 from app.exercises import catalogue
 from app.home import recent, summary
 from app.home.recent import experiments_html
 from app.launch.launch_panel import newcomer, own_script
 from app.links.launch import ASKED
 from app.ui import components, current_user, widgets
-from app.ui.html import Slot, slot
+from app.ui.html import Slot, joined, link, quiet, slot
 from app.ui.store_access import reading
 from engine.home import Home
 from engine.store import Reader
 
 VIEWS_SHOWN = 6  # the others are folded
+LEARN = (
+    link("First hour: guided steps", at("/docs?page=first-hour")),
+    link("Exercises: predict, run, compare", at("/exercises")),
+)
 
 if any(name in st.query_params for name in ASKED):  # links to the launch form once led here
     st.switch_page(
@@ -38,6 +43,7 @@ def page() -> None:
         if exercises := catalogue.opened(Home.find(), reader):
             st.html(exercises)
         if reader.runs.count():
+            st.html(quiet(joined(LEARN, " · ")))
             lab({name: slot(name, content) for name, content in found.slots.items()}, reader)
         else:
             newcomer()

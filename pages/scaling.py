@@ -68,7 +68,7 @@ with reading() as reader:
     counts = [name for name in count_fields() if name in varied]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         along = (
-            st.selectbox("X-axis", counts, key="along", bind="query-params", width=220)
+            st.selectbox("X-axis", counts, width=220, **addresses.kept("along", counts[0], counts))
             if len(counts) > 1
             else next(iter(counts), None)
         )

@@ -30,7 +30,7 @@ from engine.analysis.total_work import counted
 from engine.experiment import TradeOff
 from engine.metrics import depends_on_time
 from engine.store import Reader, Sweep
-from engine.store.records import RunRow
+from engine.store.records import RunRow, is_complete
 from engine.sweep.extend import missing
 
 NEWEST = 50
@@ -128,8 +128,12 @@ def shows_times(view: str, of_speed: bool, sweep: Sweep, runs: Sequence[RunRow])
 
 
 def chart_of_answer(sweep: Sweep, runs: Sequence[RunRow], view: str, whole: bool) -> str:
-    """Return a link to the chart that a sweep's answer speaks of; empty if it is in view, or there is none."""
+    """Return a link to the chart that a sweep's answer speaks of, with disturbed runs where there are no others; empty
+    if it is in view, or there is none.
+    """
     ready, (chart, words) = question(sweep), charted(sweep)
+    done = [run for run in runs if is_complete(run)]
+    whole = whole or (bool(done) and all(run.disturbed for run in done))  # else nothing is drawn
     if ready and isinstance(ready.answer, TradeOff):
         drawn = CompareView(
             runs=tuple(run.id for run in newest_runs(sweep, runs)),

@@ -50,6 +50,8 @@ def takes(found: Estimate | None) -> str:
     if found.scaled_from:
         more = f" and {len(found.scaled_from) - NAMED} more" if len(found.scaled_from) > NAMED else ""
         source = f"scaled by work from {found.runs} {runs} with {' or '.join(found.scaled_from[:NAMED])}{more}"
+    if found.disturbed:
+        source += ", disturbed by other programs"
     if found.whole_s is not None:
         return f"{duration(found.median)}, its time limit (about {duration(found.whole_s)} without it), {source}"
     range_of = f" ({duration(found.shortest)} to {duration(found.longest)})" if found.runs > 1 else ""

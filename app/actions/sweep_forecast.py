@@ -113,6 +113,11 @@ def caveats(found: Outlay) -> Iterator[str]:
         yield "No estimate yet: no similar run has finished on this machine."
         return
     yield _source(found)
+    if found.is_disturbed:
+        yield (
+            "Other programs disturbed the similar runs, so these times are of a busy machine; on an idle one they are "
+            "shorter."
+        )
     yield from _cut(found)
     if found.ends_in_s is None:
         yield _UNKNOWN_FINISH

@@ -60,6 +60,21 @@ def range_mode(name: str) -> str:
     return "tozero" if known.unit in FROM_ZERO else "normal" if known.bounds[0] < 0 else "nonnegative"
 
 
+LEAST_POINTS = 5.0
+"""Least height of an axis of accuracy, in percentage points."""
+
+
+def least_range(label: str, figure: go.Figure) -> dict[str, Any]:
+    """Return the range of a y-axis of test accuracies that are close together, so that a difference of a few test
+    images is no drop; empty for others.
+    """
+    found = [value for trace in figure.data for value in trace.y or () if value is not None]
+    if label != metric("test/accuracy").label or not found or max(found) - min(found) >= LEAST_POINTS:
+        return {}
+    low = min(max((min(found) + max(found) - LEAST_POINTS) / 2, 0.0), 100.0 - LEAST_POINTS)
+    return {"range": [low, low + LEAST_POINTS]}
+
+
 def plain(picture: go.Figure | PlainFigure) -> PlainFigure:
     """Return a figure as JSON data for plotly.js, without Plotly's default theme: arrays as bytes, like Plotly's own
     `to_plotly_json`.

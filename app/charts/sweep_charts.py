@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from app.charts.plotly_figures import axis_title, look, range_mode
+from app.charts.plotly_figures import axis_title, least_range, look, range_mode
 from app.charts.sweep_data import DisturbedPoint, Lines, axis, is_by_median, line_name
 from engine.analysis.comparability import in_words
 from engine.analysis.statistics.groups import Group
@@ -88,6 +88,7 @@ def chart(
         yaxis={
             "title": {"text": axis_title(metric(name).label)},
             "rangemode": range_mode(name),
+            **least_range(metric(name).label, figure),
         },
         meta={"units": {"y": unit}},
         hovermode="closest",

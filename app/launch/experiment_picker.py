@@ -242,12 +242,13 @@ def ready_sweeps() -> None:
     if st.session_state.get(_FORM_ALONE):
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption("Ready-made sweeps", width="content")
+        st.caption("Ready-made sweeps (about how long on two idle cores)", width="content")
         is_lesson = bool(st.session_state.get(_LESSON))
         for one in experiments():
             for ready in one.ready_sweeps:
+                takes = _takes(ready, at_lesson_size=is_lesson)
                 st.button(
-                    ready.question,
+                    f"{ready.question} :small[({takes})]" if takes else ready.question,
                     key=f"ready.{one.name}.{ready.question}",
                     help=as_text(f"{one.title}: {_grid_in_words(ready, at_lesson_size=is_lesson)}"),
                     on_click=_start_ready,
@@ -267,19 +268,28 @@ def ready_sweeps() -> None:
 
 
 def _grid_in_words(ready: ReadySweep, *, at_lesson_size: bool) -> str:
-    """Return what a ready-made sweep varies, its number of runs, and about how long they take on two cores."""
+    """Return what a ready-made sweep varies, its number of runs, and about how long they take."""
     over = [f"{name.replace('_', ' ')} {values}" for name, values in ready.over.items()]
-    cells = prod(len(values.split(",")) for values in ready.over.values())
+    runs = counted(_runs(ready, at_lesson_size=at_lesson_size), "run")
     if at_lesson_size:
-        runs, size = cells, f"{counted(cells, 'run')}, one of each value"
+        size = f"{runs}, one of each value"
     elif ready.is_timed:
-        runs = 1 + FEWEST_TIMED * cells
-        size = f"at least {counted(runs, 'run')}, one at a time"
+        size = f"at least {runs}, one at a time"
     else:
-        runs = ready.seeds * cells
-        size = f"{counted(runs, 'run')}, {counted(ready.seeds, 'seed')} of each value"
-    takes = f": about {_rounded(ready.run_s * runs)} on two cores" if ready.run_s else ""
-    return f"{' x '.join(over)}; {size}{takes}"
+        size = f"{runs}, {counted(ready.seeds, 'seed')} of each value"
+    takes = _takes(ready, at_lesson_size=at_lesson_size)
+    return f"{' x '.join(over)}; {size}{f': about {takes} on two idle cores' if takes else ''}"
+
+
+def _runs(ready: ReadySweep, *, at_lesson_size: bool) -> int:
+    """Return the number of runs of a ready-made sweep, of one for timing the least."""
+    cells = prod(len(values.split(",")) for values in ready.over.values())
+    return cells if at_lesson_size else 1 + FEWEST_TIMED * cells if ready.is_timed else ready.seeds * cells
+
+
+def _takes(ready: ReadySweep, *, at_lesson_size: bool) -> str:
+    """Return about how long a ready-made sweep takes on two idle cores; empty if unknown."""
+    return _rounded(ready.run_s * _runs(ready, at_lesson_size=at_lesson_size)) if ready.run_s else ""
 
 
 def _rounded(time_s: float) -> str:

@@ -66,12 +66,15 @@ def newcomer() -> None:
             st.page_link(PAGES["docs"], label="First hour: guided steps", query_params={"page": "first-hour"})
             st.page_link(PAGES["exercises"], label="Exercises: predict, run, compare")
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.write("To train with a script of your own, paste the command that starts it.")
-            own_script()
+            own_script("To train with a script of your own, paste the command that starts it.")
 
 
-def own_script() -> None:
-    """Show the link to the form of a person's own command."""
+def own_script(before: str = "") -> None:
+    """Show the link to the form of a person's own command, after some words; nothing to those who may launch none."""
+    if not current_user.may("run commands"):
+        return
+    if before:
+        st.write(before)
     st.page_link(
         PAGES["launch"], label="Your own script: paste its command", query_params={"command": ""}, width="content"
     )

@@ -59,7 +59,13 @@ EXAMPLES = (
 
 
 def form() -> LaunchForm | None:
-    """Show the form; return its content, None while there is no command that could be read."""
+    """Show the form; return its content, None while there is no command that could be read, and for a person who may
+    launch none, who sees why instead of fields.
+    """
+    st.header("Your command", anchor=False)
+    if refusal := current_user.why_no_commands():
+        st.warning(as_text(refusal))
+        return None
     _pasted()
     if (own := read()) is None:
         return None
@@ -83,14 +89,10 @@ def form() -> LaunchForm | None:
 
 def _pasted() -> None:
     """Show the field for the command, with its folder and interpreter, and what is wrong with them below."""
-    refusal = current_user.why_no_commands()
-    st.header("Your command", anchor=False)
     st.write(
         "Paste a training command as you run it in a terminal. Its options become settings; it is started "
         "only when you launch it."
     )
-    if refusal:
-        st.warning(as_text(refusal))
     st.text_area(
         "Command",
         key=TEXT,
@@ -114,7 +116,7 @@ def _pasted() -> None:
         st.caption("Give the folder that the command runs in, such as /data/project.")
     else:
         _complain(why)
-    _interpreter(refusal is None)
+    _interpreter()
 
 
 def _complain(sentence: str) -> None:
@@ -127,7 +129,7 @@ def _complain(sentence: str) -> None:
 def why_no_folder() -> str:
     """Return what is wrong with the folder, or that it lacks the script; empty if nothing, or nothing is pasted."""
     folder = chosen_folder()
-    if not str(st.session_state.get(TEXT) or "").strip() or current_user.why_no_commands() is not None:
+    if not str(st.session_state.get(TEXT) or "").strip():
         return ""
     if not folder:
         return "Folder is missing."
@@ -145,17 +147,17 @@ def why_no_folder() -> str:
 
 def _remember_folder() -> None:
     """Offer the folder of the person's last command."""
-    if FOLDER in st.session_state or current_user.why_no_commands() is not None:
+    if FOLDER in st.session_state:
         return
     with reading() as reader:
         last = reader.recipes.last_command(current_user.name() or "")
     st.session_state[FOLDER] = last.folder if last else ""
 
 
-def _interpreter(may: bool) -> None:
+def _interpreter() -> None:
     """Show the interpreters to choose from, with their versions."""
     folder = chosen_folder()
-    found = {each.path: each for each in interpreters(folder)} if may else {}
+    found = {each.path: each for each in interpreters(folder)}
     _suggest(list(found))
     chosen = str(st.session_state.get(PYTHON) or "")
     st.selectbox(
@@ -164,14 +166,11 @@ def _interpreter(may: bool) -> None:
         key=PYTHON,
         format_func=lambda path: _choice(path, found, folder),
         accept_new_options=True,
-        disabled=not may,
         placeholder="Choose an interpreter, or enter its path",
         help="Versions are read from its files.",
         persist_state="session",
     )
     chosen = str(st.session_state.get(PYTHON) or "")
-    if not may:
-        return
     try:
         about = f"{chosen}: {interpreter_at(chosen, folder).versions}." if chosen else _as_written()
         st.caption(as_text(f"{about} To use one that is not listed, enter its path.".strip()))
@@ -298,11 +297,8 @@ def _how_read(own: Own) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(as_text(f"{many}, read from {LEVELS[command.level]}. {why_not}".strip()), width="stretch")
         if is_there and command.level in ("command", "source") and command.script and command.is_python:
-            allowed = current_user.off(
-                current_user.why_no_commands(),
-                help=f"Runs the script until it reads its options, for at most {LIMIT_S:g} s.",
-            )
-            if st.button("Ask the script", key="own.probe", icon=":material/help_center:", **allowed):
+            words = f"Runs the script until it reads its options, for at most {LIMIT_S:g} s."
+            if st.button("Ask the script", key="own.probe", icon=":material/help_center:", help=words):
                 _ask(own)
 
 
@@ -347,7 +343,9 @@ def _reach(target: str) -> str:
 
 
 def empty() -> None:
-    """Show what can be pasted."""
+    """Show what can be pasted, to people who may."""
+    if current_user.why_no_commands() is not None:
+        return
     st.caption("Such as")
     for each in EXAMPLES:
         st.code(each, language="bash", wrap_lines=True)

@@ -1,7 +1,10 @@
 """The parts of the Account page: identity, permissions and signed-in browsers."""
 
 import re
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import streamlit as st
 
@@ -12,6 +15,7 @@ from app.ui.store_access import command, give, reading, say_trouble
 from engine.access.agents import AGENT_RUNS, MOST_AGENT_RUNS
 from engine.access.rules import ROLE_WORDS, ROLES, Role, abilities
 from engine.errors import counted
+from engine.home import ROOT, Home
 from engine.store import Person, Store
 from engine.store.access.sign_ins import IDLE_S, LASTS_S, SCOPES, TOKEN_DAYS, Scope, SignIn, Token
 from engine.store.timestamps import now
@@ -44,11 +48,26 @@ def no_accounts() -> None:
         "This lab has no accounts, so no sign-in is required. The console is reachable from its own machine only, "
         "and every user has full access."
     )
-    st.write("Adding the first account, which must be an admin, enables sign-in and roles:")
-    st.code("python -m engine users add NAME --role admin", language=None)
+    st.write(
+        "Adding the first account, which must be an admin, enables sign-in and roles. In a terminal of this machine, "
+        "with your name in place of NAME:"
+    )
+    st.code(first_account(Home.find(), ROOT), language=None, wrap_lines=True)
+    st.write(
+        "It asks for a password. Then sign in: this page adds the other accounts, also from a list of names, and makes "
+        "slips of their passwords to print."
+    )
     st.write("Until then scripts need no token: the API answers on this machine, and a launch names its owner.")
     with reading() as reader:
         components.pulse(reader.runs.token())
+
+
+def first_account(home: Home, folder: Path) -> str:
+    """Return the commands that add the first account of a home, as they run in any folder of this machine."""
+    python = Path(sys.executable)
+    short = python.relative_to(folder) if python.is_relative_to(folder) else python
+    where = "" if home.path == folder / ".parallab" else f"PARALLAB_HOME={shlex.quote(str(home.path))} "
+    return f"cd {shlex.quote(str(folder))}\n{where}{shlex.quote(str(short))} -m engine users add NAME --role admin"
 
 
 def who(me: Person) -> None:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.ui import components
 from app.ui.html import as_text, number, table
-from engine.analysis.scaling.staleness import HISTOGRAM, expected, mean_in_words
+from engine.analysis.scaling.staleness import HISTOGRAM, age_in_words, expected, mean_in_words
 from engine.analysis.statistics.groups import Counts, mean, percentile, together
 from engine.errors import amount
 from engine.histograms import HISTOGRAMS, Histogram, histogram
@@ -35,9 +35,15 @@ def words(known: Histogram, counts: Mapping[str, Counts]) -> str:
     every = together(counts.values())
     whose = f" from {len(counts)} ranks" if len(counts) > 1 else ""
     return (
-        f"{amount(f'{sum(every.values()):,}', known.counted)}{whose}: mean {amount(number(mean(every)), known.unit)}, "
-        f"p99 {amount(f'{percentile(every, 99):,}', known.unit)}, max {amount(f'{max(every):,}', known.unit)}."
+        f"{amount(f'{sum(every.values()):,}', known.counted)}{whose}: mean {amount(_mean(known, every), known.unit)}, "
+        f"99 % at most {amount(f'{percentile(every, 99):,}', known.unit)}, max {amount(f'{max(every):,}', known.unit)}."
     )
+
+
+def _mean(known: Histogram, counts: Counts) -> str:
+    """Return the mean of a histogram; of ages as in all sentences."""
+    found = mean(counts)
+    return age_in_words(found).partition(" ")[0] if known.unit == "updates" else number(found)
 
 
 def _show(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Reader) -> None:
@@ -90,7 +96,7 @@ def _ranks_table(known: Histogram, counts: Mapping[str, Counts]) -> str:
         [
             role,
             f"{sum(own.values()):,}",
-            number(mean(own)),
+            _mean(known, own),
             f"{percentile(own, 50):,}",
             f"{percentile(own, 99):,}",
             f"{max(own):,}",
@@ -260,8 +266,8 @@ def _add_strip(
 
 def _heading(known: Histogram, role: str, counts: Counts) -> str:
     return (
-        f"<b>{role}</b>  {amount(f'{sum(counts.values()):,}', known.counted)}, mean {number(mean(counts), 3)}, p99 "
-        f"{percentile(counts, 99):,}"
+        f"<b>{role}</b>  {amount(f'{sum(counts.values()):,}', known.counted)}, mean {_mean(known, counts)}, "
+        f"99 % at most {percentile(counts, 99):,}"
     )
 
 

@@ -113,7 +113,7 @@ ACTIVITIES = dict(zip(SHARES, ("compute", "communicate", "wait", "other"), stric
 
 
 def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
-    """Return what the run showed, why its system works as it does, and a link to the guide."""
+    """Return what the run showed, why its system works as it does with a link to the guide, and what it cost."""
     sentence = finding(run, entry, reader)
     if not sentence:
         return Markup("")
@@ -128,11 +128,16 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
     link_to_guide = guide(run.experiment, section=ANSWERS.get(run.experiment, ""))
     has_timeline = EXCHANGE_OF_TRAINERS in reason and reader.traces.newest(run.id)
     operations = link("Timeline", f"{at('/run')}?run={run.id}&section=Timeline") if has_timeline else ""
-    more = [*lines[:-1], joined(filter(None, (lines[-1], operations, link_to_guide)), " ")] if lines else []
+    more = [
+        joined(
+            filter(None, (line, operations if EXCHANGE_OF_TRAINERS in line else "", "" if place else link_to_guide)),
+            " ",
+        )
+        for place, line in enumerate(lines)
+    ]
     if has_number and entry.disturbed:
         more.append(quiet(DISTURBED_NUMBER))
-    age = "update old" if " update old" in sentence else "updates old"
-    return stacked([strong(term_within(sentence, age, "staleness")), *more])
+    return stacked([strong(term_within(sentence, "updates old", "staleness")), *more])
 
 
 def _in_lines(reason: str) -> list[str]:

@@ -8,6 +8,7 @@ from app.run.live_series import goals
 from app.ui.html import number
 from engine.analysis.result import not_learned, ranked
 from engine.analysis.scaling.scaling_data import kind_of
+from engine.analysis.scaling.staleness import age_in_words
 from engine.errors import counted
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.sync_sgd.config import STEPS_TOGETHER
@@ -46,6 +47,13 @@ class _Recorded:
         total = sum(sum(each.values()) for each in spent)
         parts = (sum(each.get(phase, 0.0) for each in spent) for phase in phases)
         return f"{sum(round(100 * part / total) for part in parts)} %" if total else ""
+
+    def exchange(self, kind: str) -> str:
+        """Return what the ranks of a kind did besides work, in the words of the run's result, such as `waited 1 % and
+        communicated 61 % of the time`; empty if none was recorded.
+        """
+        spent = [self.phases[row.rank] for row in self.ranks if kind_of(row.role) == kind and row.rank in self.phases]
+        return _shares(spent, _WORDS)
 
     def count(self, name: str, otherwise: int = 1) -> int:
         """Return a setting that is a whole number."""
@@ -94,7 +102,7 @@ def _parameter_server(run: _Recorded) -> str:
     if batch < trainers:
         stale = run.mean("perf/staleness")
         late = "late gradients made the mean staleness"
-        old = "" if stale is None else f", and {late} {counted(number(stale), 'update')}"
+        old = "" if stale is None else f", and {late} {age_in_words(stale)}"
         return (
             f"Why a batch of {batch}: an update needs {batch} of {trainers} gradients, so it does not wait for "
             f"the slowest; {cost}{old}."
@@ -107,13 +115,13 @@ def _parameter_server(run: _Recorded) -> str:
 
 def _async_sgd(run: _Recorded) -> str:
     others, stale = run.count("trainers") - 1, run.mean("perf/staleness")
-    here = f"here it is {number(stale)}" if stale is not None else "here it is not recorded"
-    waited = run.share("trainer", "wait", "communicate")
-    cost = f"; the price: trainers spent {waited} of their time on {EXCHANGE_OF_TRAINERS}." if waited else ""
+    here = f"here it is {age_in_words(stale)}" if stale is not None else "here it is not recorded"
+    waited = run.exchange("trainer")
+    cost = f"; the price: trainers {waited}: {EXCHANGE_OF_TRAINERS}" if waited else ""
     return (
         f"Why stale: the server applies each gradient as it arrives, so no trainer waits for another one, and others "
         f"update in between. With {counted(others + 1, 'trainer')}, however fast each is, the mean staleness is at "
-        f"most {others} (in updates), less where one ends before another; {here}{cost}."
+        f"most N - 1 = {others}, less where one ends before another; {here}{cost}."
     )
 
 
@@ -123,8 +131,7 @@ EXCHANGE_OF_TRAINERS = "sending gradients to the server and waiting for its weig
 
 def _sync_sgd(run: _Recorded) -> str:
     what = "gradients" if run.settings.get("sync") in STEPS_TOGETHER else "weights"
-    waited = run.share("trainer", "wait", "communicate")
-    cost = f"took {waited} of their time here" if waited else "are not recorded here"
+    waited = run.exchange("trainer")
     is_simulated = run.settings.get("simulated_bandwidth") or run.settings.get("simulated_latency_ms")
     link = ", including the sleeps of a simulated link" if is_simulated else ""
     fragments, overlap = run.count("fragments"), run.count("overlap", 0)
@@ -135,18 +142,20 @@ def _sync_sgd(run: _Recorded) -> str:
             else ("the weights are averaged once per round")
         )
         beside = f", each while trainers make {counted(overlap, 'step')}" if overlap else ""
-        rest = "What this does not hide of waiting and exchange" if overlap else "Waiting and exchange"
-        return f"Why fragments: {parts}{beside}, so that links carry less at a time. {rest} {cost}{link}."
+        rest = "What this does not hide: " if overlap else "The price: "
+        cost = f"{rest}trainers {waited}{link}" if waited else "How long trainers waited is not recorded here"
+        return f"Why fragments: {parts}{beside}, so that links carry less at a time. {cost}."
+    cost = f"Here trainers {waited}{link}" if waited else "How long trainers waited is not recorded here"
     return (
         f"Why wait: all trainers average their {what}, so an exchange lasts until the slowest has arrived, and in "
-        f"return nothing is stale. Waiting and exchange {cost}{link}."
+        f"return nothing is stale. {cost}."
     )
 
 
 def _batched_reinforce(run: _Recorded) -> str:
     observers = run.count("observers")
-    waited = run.share("observer", "wait", "communicate")
-    cost = f"here they waited or communicated for {waited} of their time" if waited else "it is not recorded here"
+    waited = run.exchange("observer")
+    cost = f"here observers {waited}" if waited else "how long they waited is not recorded here"
     if run.settings.get("mode") == "per_call":
         return (
             f"Why per call: each observer is answered at once, and the agent's net runs {_times(observers)} per step; "
@@ -175,7 +184,7 @@ def _times(count: int) -> str:
 
 def _dppo(run: _Recorded) -> str:
     age = run.mean("perf/policy_age")
-    here = f"here {counted(number(age), 'update')} old" if age is not None else "its age is not recorded here"
+    here = f"here {age_in_words(age)} old" if age is not None else "its age is not recorded here"
     waited = run.share("collector", "wait", "lock")
     cost = f"; collectors waited {waited} of their time" if waited else ""
     bound = run.count("max_queue_size", 2 * run.count("collectors"))
@@ -266,13 +275,13 @@ def _reference(run: _Recorded) -> str:
 
 
 def _fsdp(run: _Recorded) -> str:
-    state, moved = run.mean("perf/memory_state"), run.share("trainer", "communicate", "wait")
+    state, moved = run.mean("perf/memory_state"), run.exchange("trainer")
     held = (
         f"here {size(round(state * 1e6))} per trainer at the peak of a step"
         if state is not None
         else "not recorded here"
     )
-    cost = f", and communication and waiting took {moved} of the time" if moved else ""
+    cost = f", and trainers {moved}" if moved else ""
     stage = run.settings.get("stage")
     if stage == "ddp":
         return f"Why all of it: each trainer holds all of the state, so only gradients travel; {held}{cost}."
@@ -284,9 +293,9 @@ def _fsdp(run: _Recorded) -> str:
 
 
 def _tensor_parallel(run: _Recorded) -> str:
-    sent, moved = run.mean("perf/layer_exchanged"), run.share("rank", "communicate", "wait")
+    sent, moved = run.mean("perf/layer_exchanged"), run.exchange("rank")
     here = f"here {size(round(sent * 1e6))} per layer and step" if sent is not None else "not recorded here"
-    cost = f", and communication and waiting took {moved} of the time" if moved else ""
+    cost = f", and ranks {moved}" if moved else ""
     return (
         f"Why inside a layer: so that one layer may be larger, and one step shorter, than a rank allows. Each of "
         f"{run.count('ranks')} ranks holds a part of every layer, and sums or gathers what the parts make four times "
@@ -369,25 +378,32 @@ def _waiting(run: Run, phases: Mapping[int, Mapping[str, float]], ranks: Sequenc
     servers = experiment.server_roles if experiment else ()
     kinds = {row.rank: row.role.rstrip("0123456789") for row in ranks if row.role not in servers}
     measured = [phases[rank] for rank in kinds if rank in phases]
-    total = sum(sum(spent.values()) for spent in measured)
-    if len(measured) < 2 or not total:
+    if len(measured) < 2:
         return ""
     who = f"{next(iter(kinds.values()))}s" if len(set(kinds.values())) == 1 else "ranks"
-    words = {**_WORDS, **_WORDS_OF.get(run.experiment, {})}
+    did = _shares(measured, {**_WORDS, **_WORDS_OF.get(run.experiment, {})})
+    return f"{who} {did}" if did else ""
+
+
+def _shares(measured: Sequence[Mapping[str, float]], words: Mapping[str, str]) -> str:
+    """Return the shares of the time of some ranks in phases, by their words; empty if none was recorded."""
+    total = sum(sum(spent.values()) for spent in measured)
+    if not total:
+        return ""
     shares = {word: sum(spent.get(phase, 0.0) for spent in measured) / total for phase, word in words.items()}
     said = [f"{word} {share:.0%}".replace("%", " %") for word, share in shares.items() if share >= LITTLE]
     if not any(shares.values()):
-        return f"{who} never waited"
-    return f"{who} {' and '.join(said) or f'waited less than {100 * LITTLE:g} %'} of the time"
+        return "never waited"
+    return f"{' and '.join(said) or f'waited less than {100 * LITTLE:g} %'} of the time"
 
 
 _WORDS = {"wait": "waited", "communicate": "communicated", "lock": "were blocked by locks"}
 ANSWERS = {
-    "async_sgd": "how-a-stale-gradient-is-applied",
+    "async_sgd": "mean-staleness",
     "batched_reinforce": "why-batching-helps",
     "dppo": "synchronization",
     "fsdp": "data-flow",
-    "hogwild": "guarantees",
+    "hogwild": "overwritten-updates",
     "parameter_server": "data-flow",
     "pipeline": "the-schedules",
     "sync_sgd": "data-flow",
@@ -405,4 +421,4 @@ def _staleness(summaries: Sequence[Summary]) -> str:
     if not count:
         return ""
     mean = sum((each.mean or 0.0) * (each.count - each.nonfinite) for each in recorded) / count
-    return f"gradients were {counted(number(mean), 'update')} old on average"
+    return f"gradients were {age_in_words(mean)} old on average"

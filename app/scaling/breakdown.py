@@ -8,8 +8,9 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.charts.plotly_figures import PATTERNS, phase_colours
+from app.links import addresses
 from app.report import page_capture
-from app.ui import components
+from app.ui import components, widgets
 from app.ui.html import as_text, nowrap, number, table
 from engine.analysis.scaling.findings import line_title
 from engine.analysis.scaling.laws import SCALABILITY, Fit, best_count
@@ -149,11 +150,14 @@ MOST_BARS = 80
 def where_time_went(found: Study, reader: Reader, key: str) -> None:
     """Show the phases of a study's runs."""
     phases = reader.studies.phases_of([timing.run_id for timing in found.timings])
-    if not phases:
-        none = found.left_out or "No bars: no run has finished."
-        st.write(as_text("No phases recorded in finished runs yet." if found.timings else none))
+    if not found.timings:
+        nothing(found, "No bars: no run has finished.")
         return
-    way = st.segmented_control("Bars", (KINDS, EACH), key="bars", default=KINDS, required=True, bind="query-params")
+    if not phases:
+        st.write("No phases recorded in finished runs yet.")
+        return
+    ways = (KINDS, EACH)
+    way = st.segmented_control("Bars", ways, required=True, **addresses.kept("bars", KINDS, ways))
     drawn = bars(found.timings, phases, each_rank=way == EACH)
     if len(drawn) > MOST_BARS:
         st.caption(f"Too many ranks for bars ({len(drawn)}): showing kinds of ranks.")
@@ -181,6 +185,17 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
     page_capture.words([*cautions, *sentences])
     st.html(_table(found, drawn))
     page_capture.table("Time breakdown", lambda: time_table(found, drawn))
+
+
+def nothing(found: Study, otherwise: str) -> None:
+    """Show why a study has nothing to draw: all runs were disturbed, with the button that includes them, or another
+    reason.
+    """
+    if found.disturbed:
+        st.write(as_text(found.left_out))
+        widgets.offer_disturbed()
+    else:
+        st.write(otherwise)
 
 
 def stacked(found: Study, drawn: Sequence[PhaseBar]) -> tuple[go.Figure, list[int]]:

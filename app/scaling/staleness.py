@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.links import addresses
 from app.report import page_capture
 from app.scaling.breakdown import LINE, intervals, named, of_lines
 from app.scaling.staleness_charts import HEIGHT_PX, against_expected, result_along, spread
@@ -99,16 +100,14 @@ def _who_records_it() -> str:
 
 
 def _result(names: Sequence[str]) -> str:
-    usual = next((place for place, name in enumerate(names) if name == "test/accuracy"), 0)
+    usual = "test/accuracy" if "test/accuracy" in names else names[0]
     return (
         st.selectbox(
             "Result",
             names,
-            index=usual,
-            key="result",
             format_func=lambda name: metric(name).label,
-            bind="query-params",
             width=260,
+            **addresses.kept("result", usual, names),
         )
         or names[0]
     )

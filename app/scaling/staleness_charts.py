@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import plotly.graph_objects as go
 
-from app.charts.plotly_figures import look
+from app.charts.plotly_figures import least_range, look
 from app.charts.sweep_charts import error_bars
 from engine.analysis.scaling.staleness import Price, Stale, StalenessPoint
 from engine.analysis.statistics.groups import Counts, percentile
@@ -154,7 +154,7 @@ def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price
         "title": {"text": "Mean staleness (updates)", "standoff": 6},
         "range": [-0.03 * highest, 1.04 * highest],
     }
-    yaxis = {"title": {"text": f"{label} ({unit})" if unit else label}}
+    yaxis = {"title": {"text": f"{label} ({unit})" if unit else label}, **least_range(label, figure)}
     figure.update_layout(height=HEIGHT_PX, xaxis=xaxis, yaxis=yaxis, hovermode="closest", showlegend=True)
     return figure, colours
 

@@ -11,6 +11,7 @@ import streamlit as st
 from app.charts.curve_points import UPDATES, clocks
 from app.charts.plotly_figures import look
 from app.charts.sweep_charts import error_bars, scale
+from app.links import addresses
 from app.report import page_capture
 from app.scaling.breakdown import targets_table
 from app.ui import components
@@ -56,21 +57,18 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
             st.selectbox(
                 "Metric",
                 names,
-                key="target-metric",
                 format_func=lambda name: metric(name).label,
-                bind="query-params",
                 width=260,
+                **addresses.kept("target-metric", names[0], names),
             )
             or names[0]
         )
-        usual = usual_target(runs, name)
+        usual, key = usual_target(runs, name), f"target-{name}"
         target = st.number_input(
             "Target",
-            value=usual,
-            key=f"target-{name}",
             format="%.4g",
             width=180,
-            bind="query-params",
+            **({"key": key, "value": None} if usual is None else addresses.kept(key, usual)),
             help="Default: the hardest target that every run reached which learned anything.",
         )
     if target is None:

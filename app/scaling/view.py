@@ -10,8 +10,9 @@ import streamlit as st
 from app.charts.plotly_figures import look
 from app.charts.sweep_charts import add_disturbed, error_bars, scale
 from app.charts.sweep_data import DisturbedPoint
+from app.links import addresses
 from app.report import page_capture
-from app.scaling.breakdown import laws_table, sizes_table
+from app.scaling.breakdown import laws_table, nothing, sizes_table
 from app.ui import components
 from app.ui.html import as_text, nowrap, stacked, table
 from app.ui.time_difference import EXPLAINED, with_interval
@@ -30,7 +31,7 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str, *, goes_on: bool = F
     advised.
     """
     if not found.timings:
-        st.write(as_text(found.left_out) or "Points appear as runs finish.")
+        nothing(found, "Points appear as runs finish.")
         return
     most = at_once(runs, found.field)
     lines = {line_title(found, line): sizes(found.of(line), most, found.statistic) for line in found.line_keys()}
@@ -39,7 +40,7 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str, *, goes_on: bool = F
     usual = MEASURES[0] if has_reference else MEASURES[2]
     measure = (
         st.segmented_control(
-            "Measure", MEASURES, key="measure", default=usual, required=True, bind="query-params", wrap=True
+            "Measure", MEASURES, required=True, wrap=True, **addresses.kept("measure", usual, MEASURES)
         )
         or usual
     )
@@ -85,8 +86,8 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str, *, goes_on: bool = F
 def _cautions(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]], *, goes_on: bool) -> list[str]:
     crowded = {size.count: size.crowded for each in lines.values() for size in each if size.crowded}
     said = [found.left_out] if found.left_out else []
-    plural, _ = words_of(found.field)
-    said += dict.fromkeys(filter(None, (speedup.opposite_in_words(each, plural) for each in lines.values())))
+    plural, singular = words_of(found.field)
+    said += dict.fromkeys(filter(None, (speedup.opposite_in_words(each, plural, singular) for each in lines.values())))
     if crowded:
         which = ", ".join(f"{count} ({why})" for count, why in sorted(crowded.items()))
         said.append(f"Oversubscribed ({found.field} {which}): timings limited by this machine.")

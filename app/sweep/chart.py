@@ -23,7 +23,6 @@ from app.charts.sweep_data import (
     groups_of,
     in_order,
     is_by_median,
-    is_for_learning,
     key_of,
     metric_asked,
     metric_choices,
@@ -34,7 +33,7 @@ from app.charts.sweep_data import (
 from app.core.formatting import duration
 from app.links import addresses
 from app.report import Chart, Grid, page_capture
-from app.ui import components
+from app.ui import components, widgets
 from app.ui.config_form import label_of
 from app.ui.html import as_text, cell_link, nowrap, number, table
 from app.ui.run_state import STATUS_SIGNS, cause_of, outcome
@@ -164,8 +163,7 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
         st.caption(as_text(sentence))
     page_capture.words([drawn.finding, *drawn.sentences] if drawn.finding else drawn.sentences)
     if drawn.rows is None:
-        if is_for_learning(sweep):  # else the line beside the switch says it
-            st.caption("Turn on Include disturbed runs.")
+        widgets.offer_disturbed()
         return
     by_rank = name in _rank_metrics(sweep)
     titles = {field: label(sweep.shown(field)) for field in sweep.across} | {RANK: "Rank"}

@@ -24,6 +24,7 @@ from engine.config import (
     is_whole,
     may_be_empty,
     unit_of,
+    unused_because,
 )
 from engine.config_values import field_title, value_in_words
 from engine.errors import ConfigError
@@ -87,12 +88,13 @@ def check(experiment: Experiment, values: Mapping[str, Any]) -> tuple[Config | N
 
 
 def form(experiment: Experiment, problems: Problems, config: Config | None = None) -> None:
-    """Draw the fields of an experiment's config, advanced ones collapsed, each with its error message below; below the
-    length of the run, the total work of `config`.
+    """Draw the fields of an experiment's config, advanced ones collapsed, each with its error message below, or with
+    the setting that makes it ineffective; below the length of the run, the total work of `config`.
     """
     work = experiment.work(config) if experiment.work and config else None
     notes = {work.length: f"Total: {work.in_words()}"} if work else {}
-    fields = fields_of(experiment)
+    fields, values = fields_of(experiment), values_of(experiment)
+    notes |= {name: f"No effect with {why}" for name, field in fields.items() if (why := unused_because(field, values))}
     plain = [name for name in fields if not is_advanced(fields[name])]
     own = [name for name in plain if name not in Config.model_fields] + [
         name for name in plain if name in Config.model_fields

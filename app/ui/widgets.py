@@ -10,6 +10,7 @@ import streamlit as st
 from app.core.assets import at
 from app.core.caches import is_silent
 from app.core.formatting import absolute, ago
+from app.links import addresses
 from app.links.launch import clone_query
 from app.ui import components, current_user, dialogs
 from app.ui.html import as_text, facts, joined, link, quiet
@@ -275,16 +276,29 @@ def clone_button(run: Run | RunRow) -> None:
             st.error(as_text(str(error)))
 
 
+DISTURBED = "disturbed"
+"""The name of the choice in the address."""
+
+
 def include_disturbed(key: str = "") -> bool:
     """Show the choice to count disturbed runs too; return it. It is kept in the address, unless the page does so under
     a `key`.
     """
     return st.toggle(
         "Include disturbed runs",
-        key=key or "disturbed",
-        bind=None if key else "query-params",
+        **({"key": key} if key else addresses.kept(DISTURBED, False)),
         help=(
             f"Others took more than {100 * disturbed_above(Home.find()):g} % of the CPU time of these runs. Means and "
             "fits leave them out; they are crosses."
         ),
     )
+
+
+def offer_disturbed() -> None:
+    """Show a button that includes disturbed runs, where there are no others to draw."""
+
+    def include() -> None:
+        st.session_state[DISTURBED] = True
+        addresses.keep(DISTURBED, False)
+
+    st.button("Include disturbed runs", key="offer-disturbed", on_click=include)

@@ -11,6 +11,7 @@ from engine.analysis.comparability import block_of
 from engine.analysis.run_values import metric_among, number, other_task, seed_word, split, telling
 from engine.data.catalogue import DATA_SETS
 from engine.data.stdlib import BYTES
+from engine.errors import enumeration
 from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, WINDOW, Metric, Result, depends_on_time, metric
 from engine.registry import known_experiment
 from engine.store.records import ENDED, RunRow, is_complete
@@ -203,7 +204,7 @@ def _ordered(
     runs: Sequence[RunRow],
 ) -> str:
     """Return the groups with the best and the worst mean of a metric (the highest and the lowest if neither direction
-    is `better`), and whether they differ clearly, as sentences.
+    is `better`), and whether they differ clearly, as sentences; of single runs, whose spread is unknown, both ends.
     """
     means = {name: fmean(value for _, value in own) for name, own in values.items()}
     first, last = ("Lowest", "highest") if better == "min" else ("Highest", "lowest")
@@ -218,14 +219,21 @@ def _ordered(
     if len(means) == 1:
         return f"{upper_first(label)}{average}: {near} ({best})."
     pairs, second, over = comb(len(means), 2), order[1], seed_word(runs)
+    is_single = all(len(own) == 1 for own in values.values())
     images = few_images(known.name, runs, means[best] - means[second])
     few = f" The difference{' of the first two' if len(means) > 2 else ''} is {images}." if images else ""
     if len(means) == 2:
         unclear = _unclear(values[best], values[worst], pairs, over)
         return f"{upper_first(label)}{average}: {near} ({best}), {far} ({worst}).{few}{unclear}"
     equal = [name for name in order if metric_in_words(known, means[name]) == near]
+    named = enumeration(equal) if len(equal) <= MOST_NAMED else f"{len(equal)} of {len(order)}"
+    ends = _unclear(values[best], values[worst], pairs, over, "" if is_single else "the first and the last")
+    images = few_images(known.name, runs, means[best] - means[worst])
+    apart = f"{f' The difference is {images}.' if images else ''}{ends}"
+    if is_single:  # without a spread no order is claimed
+        return f"{upper_first(label)}: {near} ({named}) to {far} ({worst}).{apart}"
     if len(equal) > 1:
-        return f"{first} {label}{average}: {', '.join(equal[:-1])} and {equal[-1]}, {near}; {last}: {worst}, {far}."
+        return f"{first} {label}{average}: {named}, {near}; {last}: {worst}, {far}.{apart}"
     next_to = metric_in_words(known, means[second])
     unclear = _unclear(values[best], values[second], pairs, over, "the first two")
     return f"{first} {label}{average}: {best}, {near}; then {second}, {next_to}; {last}: {worst}, {far}.{few}{unclear}"

@@ -28,6 +28,7 @@ main {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(min(20rem
 section {{ border: 1px dashed #7b8791; border-radius: 0.4rem; padding: 0.8rem 1rem; break-inside: avoid; }}
 dl {{ display: grid; grid-template-columns: auto 1fr; gap: 0.15rem 0.9rem; margin: 0; overflow-wrap: anywhere; }}
 dt {{ color: #55606a; }} dd {{ margin: 0; }} p {{ margin: 0.5rem 0 0; font-size: 0.85rem; color: #55606a; }}
+h2 {{ margin: 0 0 0.4rem; font-size: 1rem; }}
 .password {{ font-family: ui-monospace, monospace; font-weight: 600; white-space: nowrap; }}
 @media (max-width: 22rem) {{ dl {{ grid-template-columns: 1fr; }} }}
 button {{ font: inherit; color: inherit; background: none; margin: 0 0 1rem; padding: 0.35rem 0.9rem; }}
@@ -69,13 +70,13 @@ def from_list(text: str) -> tuple[list[NewPerson], list[Slip]]:
 
 
 def sheet(slips: Sequence[Slip], address: str = "") -> str:
-    """Return a page to print, with a slip per person: name, password and the console's address."""
+    """Return a page to print, with a slip per person: the product, name, password and the console's address."""
     where = f"<dt>Address</dt><dd>{escape(address)}</dd>" if address else ""
     return _SHEET.format(
         slips="".join(
-            f"<section><dl><dt>Name</dt><dd>{escape(slip.name)}</dd><dt>Password</dt>"
+            f"<section><h2>Parallab</h2><dl><dt>Name</dt><dd>{escape(slip.name)}</dd><dt>Password</dt>"
             f'<dd class="password">{escape(slip.password)}</dd>{where}</dl>'
-            "<p>Change the password on the page Account.</p></section>"
+            "<p>Change the password under your name at the top right, on the page Account.</p></section>"
             for slip in slips
         )
     )

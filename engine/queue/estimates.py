@@ -52,6 +52,8 @@ class Estimate:
     """The median without the time limit, where that ends the run first; `median` is then the limit."""
     scaled_from: tuple[str, ...] = ()
     """The counts, such as `epochs 2`, of the runs whose times were scaled by their work; empty for similar runs."""
+    disturbed: bool = False
+    """Whether other programs disturbed all of these runs, so that an idle machine is faster."""
 
     def within(self, limit_s: float | None) -> "Estimate":
         """Return the estimate of a run with that time limit."""
@@ -138,10 +140,13 @@ class History:
 
 
 def _estimate(runs: Sequence[PastRun]) -> Estimate:
+    """Return the estimate from some runs; disturbed ones count only where there are no others."""
+    calm = [run for run in runs if not run.disturbed]
+    runs = calm or runs
     seconds = [run.seconds for run in runs]
     executed = [run.execution_s for run in runs if run.execution_s is not None]
     execution_s = median(executed) if executed else None
-    return Estimate(median(seconds), min(seconds), max(seconds), len(seconds), execution_s)
+    return Estimate(median(seconds), min(seconds), max(seconds), len(seconds), execution_s, disturbed=not calm)
 
 
 def _work(config: Mapping[str, Any], counts: Sequence[str]) -> float | None:
@@ -159,11 +164,11 @@ def _without(config: Mapping[str, Any], but: Collection[str]) -> dict[str, Any]:
 
 
 def by_kind(past: Iterable[PastRun]) -> dict[str, list[PastRun]]:
-    """Return the runs by kind of run; disturbed runs only where a kind has no others."""
+    """Return the runs by kind of run."""
     found: dict[str, list[PastRun]] = {}
     for run in past:
         found.setdefault(kind_of(run.config, run.cores, run.gpus), []).append(run)
-    return {kind: [each for each in runs if not each.disturbed] or runs for kind, runs in found.items()}
+    return found
 
 
 def kind_of(config: Mapping[str, Any], cores: int, gpus: int) -> str:

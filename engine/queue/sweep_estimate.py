@@ -37,13 +37,15 @@ class Outlay:
     """Their usage from now on, None if unknown."""
     gpu_hours: float | None
     idle_s: float | None
-    """Seconds to the last end on an idle machine."""
+    """Seconds to the last end on an idle machine; None also if some are known from disturbed runs alone."""
     ends_in_s: float | None
     """Seconds to the last end given the other runs, excluding runs on hold; None if unknown."""
     held: int = 0
     """Number of them on hold."""
     cut: int = 0
     """Number of queued ones that their time limit is expected to end before their work is done."""
+    is_disturbed: bool = False
+    """Whether some are estimated from disturbed runs alone."""
     are_scaled: bool = False
     """Whether some are estimated from runs with another amount of work."""
 
@@ -117,9 +119,10 @@ def _outlay(part: _Part, near: Estimate | None, found: Scene) -> Outlay:
     known = [run.takes.median for run in part.waiting if run.takes]
     assumed = near.median if near else fmean(known) if known else None
     like = len(known) + sum(holder.end is not None for holder in part.on)
-    waiting = {run.id: _filled(run, assumed, near.whole_s if near else None) for run in part.waiting}
+    waiting = {run.id: _filled(run, assumed, near) for run in part.waiting}
     on = {holder.id: replace(holder, end=assumed) if holder.end is None else holder for holder in part.on}
     free = [run for run in waiting.values() if not run.held_by]
+    disturbed = any(run.takes and run.takes.disturbed for run in waiting.values())
     seconds = {run.id: run.takes.median if run.takes else None for run in waiting.values()} | {
         holder.id: holder.end for holder in on.values()
     }
@@ -132,18 +135,21 @@ def _outlay(part: _Part, near: Estimate | None, found: Scene) -> Outlay:
         near.runs if near else 0,
         _hours({run_id: demand.cores for run_id, demand in part.demands.items()}, seconds),
         _hours({run_id: demand.gpus for run_id, demand in part.demands.items()}, seconds),
-        _last_end(free, on.values(), forecast(free, list(on.values()), found.room)),
+        None if disturbed else _last_end(free, on.values(), forecast(free, list(on.values()), found.room)),
         _last_end(free, on.values(), forecast(queue, holders, found.room)),
         len(waiting) - len(free),
         sum(run.takes is not None and run.takes.whole_s is not None for run in waiting.values()),
+        disturbed,
         any(run.takes is not None and run.takes.scaled_from for run in part.waiting),
     )
 
 
-def _filled(run: Waiting, assumed_s: float | None, whole_s: float | None) -> Waiting:
+def _filled(run: Waiting, assumed_s: float | None, near: Estimate | None) -> Waiting:
     if run.takes or assumed_s is None:
         return run
-    return replace(run, takes=Estimate(assumed_s, assumed_s, assumed_s, 0, whole_s=whole_s))
+    whole_s, disturbed = (near.whole_s, near.disturbed) if near else (None, False)
+    times = (assumed_s, assumed_s, assumed_s)
+    return replace(run, takes=Estimate(*times, 0, whole_s=whole_s, disturbed=disturbed))
 
 
 def _hours(slots: Mapping[int, int], seconds: Mapping[int, float | None]) -> float | None:

@@ -197,7 +197,11 @@ class Telemetry:
         known, self._processes = self._processes, {}
         for pid in {each for tree in trees.values() for each in tree}:
             with suppress(psutil.Error):
-                self._processes[pid] = known.get(pid) or psutil.Process(pid)
+                if pid not in known:
+                    process = psutil.Process(pid)
+                    process.cpu_percent()  # the first call only sets the reference for the next one
+                    known[pid] = process
+                self._processes[pid] = known[pid]
 
     def due(self) -> bool:
         """Return whether a sample is due."""
@@ -216,7 +220,8 @@ class Telemetry:
         used: dict[int, tuple[float, float]] = {}
         for pid, process in self._processes.items():
             with suppress(psutil.Error), process.oneshot():
-                used[pid] = (process.memory_info().rss / MB, process.cpu_percent())
+                if resident := process.memory_info().rss:  # 0 of one that has ended: the sample before it stays
+                    used[pid] = (resident / MB, process.cpu_percent())
         for leader, tree in self._trees.items():
             if found := [used[pid] for pid in tree if pid in used]:
                 self._latest[leader] = (sum(memory for memory, _ in found), sum(cpu for _, cpu in found))

@@ -132,14 +132,14 @@ def test_the_sweet_spot_is_named_with_why_its_neighbours_are_slower(
         (
             {1: 1.0, 2: 1.9, 4: 3.0},
             16,
-            "4 trainers do 3 times the work per second of 1; ranks of 4 trainers waited and communicated 10 % of the "
-            "time.",
+            "4 trainers do 3 times the work per second of 1 trainer; ranks of 4 trainers waited and communicated "
+            "10 % of the time.",
         ),
         (
             {1: 1.0, 2: 1.9, 4: 1.2},
             16,
-            "Fastest at 2 trainers (1.9 times the work per second of 1); 4 do 1.2 times: slower with 4 trainers "
-            "because all ranks together computed ",
+            "Fastest at 2 trainers (1.9 times the work per second of 1 trainer); 4 do 1.2 times: slower with 4 "
+            "trainers because all ranks together computed ",
         ),
         (
             {1: 1.0, 2: 1.9, 4: 1.2},

@@ -302,30 +302,36 @@ def test_the_best_count_and_the_error_are_those_of_the_law() -> None:
     assert sum(errors) / len(errors) == pytest.approx(0.03, rel=0.15)
 
 
-TIMES = "times the work per second of 1"
+TIMES = "times the work per second of 1 trainer"
 
 
 @pytest.mark.parametrize(
     ("rates", "sentence"),
     [
-        ({1: 1.0, 2: 2.0, 4: 3.0}, "4 trainers do 3 times the work per second of 1."),
-        ({1: 1.0, 2: 1.94, 4: 1.95}, "No gain beyond 2 trainers (1.9 times the work per second of 1); 4 do 1.9 times."),
-        ({1: 1.0, 2: 2.5, 4: 1.5}, "Fastest at 2 trainers (2.5 times the work per second of 1); 4 do 1.5 times."),
+        ({1: 1.0, 2: 2.0, 4: 3.0}, "4 trainers do 3 times the work per second of 1 trainer."),
+        (
+            {1: 1.0, 2: 1.94, 4: 1.95},
+            "No gain beyond 2 trainers (1.9 times the work per second of 1 trainer); 4 do 1.9 times.",
+        ),
+        (
+            {1: 1.0, 2: 2.5, 4: 1.5},
+            "Fastest at 2 trainers (2.5 times the work per second of 1 trainer); 4 do 1.5 times.",
+        ),
         (
             {1: 1.0, 2: 2.4, 4: 2.5, 8: 1.5},
-            "Fastest at 4 trainers (2.5 times the work per second of 1), 2 within 5 % of it; 8 do 1.5 times.",
+            "Fastest at 4 trainers (2.5 times the work per second of 1 trainer), 2 within 5 % of it; 8 do 1.5 times.",
         ),
-        ({1: 1.0, 2: 1.02, 4: 0.7}, "No clear speed-up: 4 trainers do 0.7 times the work per second of 1."),
+        ({1: 1.0, 2: 1.02, 4: 0.7}, "No clear speed-up: 4 trainers do 0.7 times the work per second of 1 trainer."),
         ({1: 1.0, 2: 1.02, 4: 1.01}, "No clear difference in work per second from 1 to 4 trainers: all within 5 %."),
-        ({1: 1.0, 2: 2.5, 4: 1.04}, f"Fastest at 2 trainers (2.5 {TIMES}); 4 trainers: about as fast as 1."),
-        ({1: 1.0, 2: 0.7, 4: 1.04}, "No clear speed-up: 4 trainers are about as fast as 1."),
+        ({1: 1.0, 2: 2.5, 4: 1.04}, f"Fastest at 2 trainers (2.5 {TIMES}); 4 trainers: about as fast as 1 trainer."),
+        ({1: 1.0, 2: 0.7, 4: 1.04}, "No clear speed-up: 4 trainers are about as fast as 1 trainer."),
         ({2: 1.0, 4: 2.0}, ""),
         ({1: 1.0}, ""),
     ],
 )
 def test_the_verdict_of_the_measured_sizes_needs_no_law(rates: dict[int, float], sentence: str) -> None:
     found = sizes(of_time([(count, WORK / rate) for count, rate in rates.items()]))
-    assert speedup.in_words(found, "trainers") == sentence
+    assert speedup.in_words(found, "trainers", "trainer") == sentence
     assert speedup.is_flat(found) == (sentence[:2] in ("No", "") and "beyond" not in sentence)
 
 
@@ -338,11 +344,11 @@ def test_the_verdict_of_the_measured_sizes_needs_no_law(rates: dict[int, float],
         ),
         (
             {1: (10.0, 10.0), 2: (5.0, 5.0), 4: (6.0, 20.0)},
-            f"Fastest at 2 trainers (2 {TIMES}); 4 trainers: no clear difference from 1.",
+            f"Fastest at 2 trainers (2 {TIMES}); 4 trainers: no clear difference from 1 trainer.",
         ),
         (
             {1: (10.0, 10.0), 2: (20.0, 20.0), 4: (6.0, 20.0)},
-            "No clear speed-up: 4 trainers show no clear difference from 1.",
+            "No clear speed-up: 4 trainers show no clear difference from 1 trainer.",
         ),
         (
             {1: (10.0, 10.0), 2: (4.0, 5.0), 4: (4.5, 7.0)},
@@ -357,7 +363,7 @@ def test_the_verdict_of_the_measured_sizes_needs_no_law(rates: dict[int, float],
 def test_a_speed_up_whose_interval_or_range_includes_1_is_no_clear_difference(
     times: Mapping[int, tuple[float, ...]], sentence: str
 ) -> None:
-    assert speedup.in_words(sizes(of_seeds(times)), "trainers") == sentence
+    assert speedup.in_words(sizes(of_seeds(times)), "trainers", "trainer") == sentence
 
 
 def of_seeds(times: Mapping[int, tuple[float, ...]]) -> list[TimedRun]:
@@ -371,10 +377,10 @@ def of_seeds(times: Mapping[int, tuple[float, ...]]) -> list[TimedRun]:
 
 def test_times_and_speed_up_that_rank_sizes_differently_are_explained() -> None:
     found = sizes(of_seeds({1: (10.7, 8.99), 2: (6.88, 15.6), 4: (6.78, 17.5)}))
-    assert speedup.opposite_in_words(found, "trainers").startswith(
-        "Mean times and speed-up rank 2, 4 trainers differently from 1: speed-up counts work per second"
+    assert speedup.opposite_in_words(found, "trainers", "trainer").startswith(
+        "Mean times and speed-up rank 2, 4 trainers differently from 1 trainer: speed-up counts work per second"
     )
-    assert speedup.opposite_in_words(sizes(of_seeds({1: (10.0, 10.0), 2: (5.0, 6.0)})), "trainers") == ""
+    assert speedup.opposite_in_words(sizes(of_seeds({1: (10.0, 10.0), 2: (5.0, 6.0)})), "trainers", "trainer") == ""
 
 
 @pytest.mark.parametrize(
@@ -383,19 +389,19 @@ def test_times_and_speed_up_that_rank_sizes_differently_are_explained() -> None:
         (
             (0.05, 0.03),
             0.005,
-            "Fastest at 6 observers (2.8 times as fast as 1); slower beyond.",
+            "Fastest at 6 observers (2.8 times as fast as 1 observer); slower beyond.",
         ),
         (
             (0.02, 0.004),
             0.002,
             "Still speeding up at 10 observers; the fit predicts a peak near 16.",
         ),
-        ((0.02, 0.0004), 0.0002, "No slow-down up to 10 observers: 8.2 times as fast as 1."),
-        ((0.1, 0.0), 0.02, "No slow-down up to 10 observers: 5.3 times as fast as 1."),
+        ((0.02, 0.0004), 0.0002, "No slow-down up to 10 observers: 8.2 times as fast as 1 observer."),
+        ((0.1, 0.0), 0.02, "No slow-down up to 10 observers: 5.3 times as fast as 1 observer."),
         (
             (1.0, 0.004),
             0.02,
-            ("More observers don't pay off: 10 are 0.97 times as fast as 1, and the fit shows no peak."),
+            ("More observers don't pay off: 10 are 0.97 times as fast as 1 observer, and the fit shows no peak."),
         ),
         ((0.5, 0.8), 0.005, "Slower beyond 1 observer."),
     ],

@@ -145,7 +145,8 @@ def test_one_that_does_most_work_per_second_and_is_first_at_the_target_is_named_
     found = [took("trainers 4", 4.0, ranks=4), took("trainers 1", 8.0, ranks=1)]
     said = why_faster(found, at_goal(trainers_4=(100, 2.0), trainers_1=(100, 5.0)))
     assert said.startswith(
-        "Fastest by samples per second: trainers 4 (250), also first at test accuracy 90 % (2 s); slowest: trainers 1"
+        "Fastest by samples per second: trainers 4 (250), also first at a best test accuracy of 90 % (2 s); slowest: "
+        "trainers 1"
     )
     assert "First at" not in said
 
@@ -155,12 +156,12 @@ def test_another_one_first_at_the_target_is_named_with_what_the_fastest_needed_m
     said = why_faster(found, at_goal(trainers_4=(300, 3.0), trainers_1=(100, 2.0)))
     assert said.startswith("Fastest by samples per second: trainers 4 (250); slowest: trainers 1 (125). ")
     assert said.endswith(
-        " First at test accuracy 90 %: trainers 1 (2 s), before trainers 4 (3 s), which needed 3 times as many "
-        "updates, each taking 0.5 times as long."
+        " First at a best test accuracy of 90 %: trainers 1 (2 s), before trainers 4 (3 s), which needed 3 times as "
+        "many updates, each taking 0.5 times as long."
     )
     near = why_faster(found, at_goal(trainers_4=(300, 2.05), trainers_1=(100, 2.0)))
     assert near.endswith(
-        "Time to test accuracy 90 %: no clear difference between trainers 1 (2 s) and trainers 4 (2.05 s)."
+        "Time to a best test accuracy of 90 %: no clear difference between trainers 1 (2 s) and trainers 4 (2.05 s)."
     )
 
 
@@ -172,7 +173,7 @@ def test_only_configurations_of_which_all_runs_reached_the_target_are_named_firs
     alike = [took("trainers 4", 8.1, ranks=4), took("trainers 1", 8.0, ranks=1)]
     said = why_faster(alike, at_goal(trainers_4=(300, 6.0), trainers_1=(100, 2.0)))
     assert said.startswith(
-        "Both did about as much per second: 123 to 125 samples. First at test accuracy 90 %: trainers 1"
+        "Both did about as much per second: 123 to 125 samples. First at a best test accuracy of 90 %: trainers 1"
     )
 
 

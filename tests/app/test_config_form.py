@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from app.core.formatting import ago, duration
 from app.launch.experiment_picker import reaches
@@ -86,6 +87,16 @@ def test_each_problem_stands_at_its_field_whose_help_names_its_bounds() -> None:
     fields = experiment("batched_reinforce").config.model_fields
     labels = [config_form.label_of(name, fields[name]) for name in ("timeout_s", "steps", "envs_per_observer")]
     assert labels == ["Timeout (s)", "Steps", "Environments per observer"]
+
+
+def test_a_setting_without_effect_says_with_which_choice() -> None:
+    def notes(test: AppTest) -> list[str]:
+        return [each.value.replace("\\", "") for each in test.caption if each.value.startswith("No effect")]
+
+    test = opened("launch", {"experiment": "dppo", "preset": "quick"})
+    vtrace = ["No effect with lag_correction clipped"] * 2
+    assert notes(test) == ["No effect with mode bounded_queue"] * 2 + vtrace
+    assert notes(opened("launch", {"experiment": "dppo", "preset": "lag"})) == vtrace
 
 
 def test_what_a_run_takes_is_said_and_too_many_ranks_for_the_cores() -> None:

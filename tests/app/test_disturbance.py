@@ -1,6 +1,7 @@
 """Flags on the pages: disturbed runs (crosses, left out by default, measured again), and runs that did not learn."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.store import Launch, RankBatch, Reader, Store, SweepLaunch
 from engine.sweep.launch import launch_sweep
-from tests.app.reading import all_words, opened
+from tests.app.reading import all_words, html, opened
 from tests.app.runs.drawn_table import rows_of
 from tests.app.test_scaling import end, hogwild, view
 from tests.labs.compare import ACCURACY
@@ -140,7 +141,7 @@ def test_means_leave_a_disturbed_time_out_and_draw_it_as_a_cross_but_never_an_ac
 
 def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_included(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2]}, 2)
-    assert "Fastest" in (shown := all_words(view(sweep_id, "Results"))) and "irst at test accuracy" in shown
+    assert "Fastest" in (shown := all_words(view(sweep_id, "Results"))) and "irst at a best test accuracy of" in shown
     for run_id in at_2(home, sweep_id):
         disturb(home, run_id, 31.4, slower=5.0)
     said = "Speed can't be compared: the runs did unequal total work. Other programs also disturbed them, so that"
@@ -155,6 +156,24 @@ def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_inclu
     assert compared.count(said) == 1 and "Fastest" not in compared and "Measure again:" not in compared
     whole = all_words(view(sweep_id, "Results", disturbed="true"))
     assert "Fastest" in whole and "can't be compared" not in whole and ", disturbed runs included." in whole
+
+
+@pytest.mark.parametrize("name", ["Scaling", "Time breakdown"])
+def test_a_view_without_undisturbed_runs_has_the_button_that_brings_its_chart(home: Home, name: str) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2]}, 1)
+    link = f'/sweep?sweep={sweep_id}&view=Scaling{{}}">Chart of the work per second by count'
+    assert link.format("") in html(view(sweep_id, "Results")).replace("&amp;", "&")
+    for run_id in (1, 2):
+        disturb(home, run_id, 31.4)
+    assert link.format("&disturbed=true") in html(view(sweep_id, "Results")).replace("&amp;", "&")
+    for page in (view(sweep_id, name), opened("scaling", {"runs": "1-2", "view": name})):
+        assert not page.get("component_instance") and "2 runs (1, 2) were disturbed" in all_words(page)
+        page.button(key="offer-disturbed").click().run()
+        assert page.query_params["disturbed"] == "true" and page.toggle(key="disturbed").value
+        assert "<td>2</td>" in html(page) and "were disturbed" not in all_words(page)
+        assert not [button for button in page.button if button.key == "offer-disturbed"]
+    stale = view(sweep_id, "Staleness", disturbed="true")
+    assert stale.query_params["disturbed"] == "true", "the other views still include them"
 
 
 def test_disturbed_runs_lead_to_where_they_are_measured_again(home: Home) -> None:
@@ -204,7 +223,7 @@ def test_every_view_says_that_sizes_whose_range_of_speed_up_includes_1_do_not_di
     )
     assert "No clear difference per second: on average, 1 trainer did" in results and "2 trainers" in results
     assert "No clear difference in work per second from 1 to 2 trainers: the range of the speed-up" in scaling
-    assert "Mean times and speed-up rank 2 trainers differently from 1" in scaling
+    assert "Mean times and speed-up rank 2 trainers differently from 1 trainer" in scaling
     assert "No break-even estimate: no clear difference from 1 to 2 trainers." in breakdown
 
 
@@ -334,7 +353,7 @@ def test_disturbed_runs_still_answer_which_learning_rate_reached_the_best_accura
     assert "last test accuracy" in said
     assert "Speed" not in said and "Measure again" not in said and "Include disturbed" not in said
     assert not [button.label for button in test.button if button.label.startswith("Measure again")]
-    assert "Turn on Include disturbed runs." in all_words(view(sweep_id, "Results", number=EXECUTION))
+    assert view(sweep_id, "Results", number=EXECUTION).button(key="offer-disturbed")
 
 
 def test_a_sweep_about_learning_says_what_is_best_so_far_while_runs_are_missing(home: Home) -> None:
@@ -363,8 +382,24 @@ def test_a_sweep_that_is_not_for_timing_opens_on_its_result_if_all_its_times_are
     test = view(sweep_id, "Results")
     reached = "The last test accuracy is the same for all: 95.00 %."
     assert f"{reached} Times have no answer: 0 of 2 combinations have" in all_words(test)
-    assert f"{reached} With disturbed runs:" in all_words(view(sweep_id, "Results", disturbed="true"))
+    whole = all_words(view(sweep_id, "Results", disturbed="true"))
+    assert "**With disturbed runs: 2 trainers do 1.8 times the work per second of 1 trainer" in whole
+    assert f"One run each: their spread is unknown. {reached}" in whole
     assert test.selectbox(key="number").value == "test/accuracy"
+
+
+def test_accuracies_a_few_test_images_apart_are_drawn_on_an_axis_of_five_points(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2, 4]}, seeds=1)
+    with Store.open(home) as store:
+        sweep, runs = store.read.sweeps.one(sweep_id), store.read.sweeps.runs(sweep_id)
+
+        def range_of(*values: float) -> Any:
+            done = [replace(run, last={ACCURACY: each}) for run, each in zip(runs, values, strict=False)]
+            return chart(groups_of(sweep, done, ACCURACY), ACCURACY, sweep, "Trainers")[0].layout.yaxis.range
+
+        assert range_of(97.5, 97.5, 97.22) == pytest.approx((94.86, 99.86))
+        assert range_of(97.5, 97.5) == pytest.approx((95.0, 100.0)), "and not from 0 while a run is missing"
+        assert range_of(99.9, 100.0) == (95.0, 100.0) and range_of(97.5, 90.0) is None
 
 
 def test_a_file_speaks_of_no_buttons_and_shows_percentages_as_the_page_does(home: Home) -> None:

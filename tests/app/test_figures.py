@@ -68,8 +68,8 @@ def test_mean_and_p99_are_those_of_the_numbers_themselves(count: int) -> None:
 
 def test_histograms_tell_all_ranks_and_lose_no_count() -> None:
     said = words(STALENESS, {"trainer1": {0: 50, 2: 49}, "trainer2": {2: 100, 9: 1}})
-    assert said == ("200 pushes from 2 ranks: mean 1.535 updates, p99 2 updates, max 9 updates.")
-    assert words(histogram("queue_length"), {"ps": {3: 1}}) == "1 value: mean 3, p99 3, max 3."
+    assert said == ("200 pushes from 2 ranks: mean 1.53 updates, 99 % at most 2 updates, max 9 updates.")
+    assert words(histogram("queue_length"), {"ps": {3: 1}}) == "1 value: mean 3, 99 % at most 3, max 3."
     (trace,) = heat_map(STALENESS, Heat("perf/staleness", 0.5, 2.0, {(0, 2): 7, (2, 3): 9}, 16)).data
     assert [list(row) for row in trace.z] == [[7, None, None], [None, None, 9]]
     assert (list(trace.x), list(trace.y)) == ([0.25, 0.75, 1.25], [4.5, 6.5])
@@ -114,10 +114,10 @@ def test_the_section_is_there_only_where_a_run_has_histograms(home: Home, lab: d
     assert not test.exception
     assert test.button_group(key="section").value == "Histograms"
     shown = said(test)
-    assert "30 pushes: mean 1 update, p99 2 updates" in shown
-    assert "With 2 trainers, mean staleness is 1.00 updates (expected: N - 1 = 1)." in shown
+    assert "30 pushes: mean 1.00 updates, 99 % at most 2 updates" in shown
+    assert "With 2 trainers, mean staleness is 1.00 updates (at most N - 1 = 1)." in shown
     tables = html(test)
-    assert "<td>trainer1</td><td>30</td><td>1</td><td>1</td><td>2</td><td>2</td>" in tables
+    assert "<td>trainer1</td><td>30</td><td>1.00</td><td>1</td><td>2</td><td>2</td>" in tables
     assert "Staleness over time" in tables and "Queue length by rank" in tables
     assert "Queue length" in shown
     assert "2 values: mean 4" in shown

@@ -26,6 +26,7 @@ from tests.app.reading import html, opened, said
 from tests.app.runs.drawn_table import ids_of
 from tests.labs import basic, compare, duel, small, sweeps
 from tests.labs import figures as figure_labs
+from tests.labs.people import people, sign_in
 from tests.stand_in import worker
 from tests.waiting import PATIENCE_S
 
@@ -77,6 +78,17 @@ def test_a_newcomer_is_told_in_two_sentences_what_to_do_and_one_click_does_it(ho
     assert (reader.runs.one(1).preset, reader.runs.one(1).owner) == ("quick", "Ada")
 
 
+def test_a_command_of_ones_own_is_offered_only_to_those_who_may_launch_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small.without_a_runner(home)
+    people(home)
+    for name, label in (("ada", "Your own script: paste its command"), ("mo", "")):
+        sign_in(home, monkeypatch, name)
+        labels = [each.proto.label for each in opened("home").get("page_link") if "script" in each.proto.label]
+        assert labels == [label] * bool(label)
+
+
 def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the_machine_is(
     home: Home, lab: Lab, still: None, store: Store
 ) -> None:
@@ -109,6 +121,7 @@ def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the
     assert f'/run?run={lab["finished"]}"' in found["home-best"] and "95.5" in found["home-best"]
     for name in found:
         assert f'<div data-slot="{name}">' in shown
+    assert 'href="/docs?page=first-hour"' in shown and 'href="/exercises"' in shown, "they stay after the first run"
     assert "<b>H</b>" not in shown, "a name is never markup"
 
 

@@ -1,5 +1,6 @@
 """The animated message flows of the launch page, and its ready-made sweeps."""
 
+import re
 from itertools import pairwise
 
 import pytest
@@ -141,9 +142,12 @@ def test_the_contest_has_equal_total_work_and_any_ready_made_sweep_a_lesson_size
     assert page.session_state["sweep.purpose.batched_reinforce"] == "Learning"
     assert page.number_input(key="sweep.seeds.batched_reinforce").value == 1
     assert "unequal" not in said(page).lower()
-    assert "; 4 runs, one of each value: about 60 s on two cores." in said(page)
+    assert "; 4 runs, one of each value: about 60 s on two idle cores." in said(page)
+    labels = [button.label for button in page.button if str(button.key).startswith("ready.")]
+    assert "Batching against per call :small[(60 s)]" in labels
+    assert all(re.search(r":small\[\(\d+ (s|min)\)\]$", label) for label in labels), "each says how long it takes"
     page.toggle(key="launch.lesson").set_value(False).run()
-    assert "; at least 25 runs, one at a time: about 6 min on two cores." in said(page)
+    assert "; at least 25 runs, one at a time: about 6 min on two idle cores." in said(page)
 
 
 def test_the_lesson_size_applies_to_the_sweep_in_the_form_and_back(home: Home) -> None:

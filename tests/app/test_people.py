@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from pathlib import Path
 
 import httpx
 import pytest
@@ -10,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.core.formatting import size
 from app.core.visitor import COOKIE
-from app.people.account import in_words
+from app.people.account import first_account, in_words
 from app.people.audit_log import PAGE, AuditQuery, _table
 from app.people.table import Known, are_ending
 from engine.access import passwords, rules
@@ -21,7 +22,7 @@ from engine.commands import accounts as sign_in_command
 from engine.commands.accounts import change_password
 from engine.commands.accounts import sign_in as by_password
 from engine.errors import Forbidden, SignInRefused
-from engine.home import Home
+from engine.home import ROOT, Home
 from engine.runner.runner import Usage
 from engine.store import Reader, Store
 from engine.store.access.sign_ins import key_of
@@ -151,6 +152,7 @@ def test_a_list_is_added_as_a_whole_and_its_passwords_are_slips_to_print(
     next(button for button in test.button if button.label == "Show the slips").click().run()
     page = str(test.get("iframe")[0].proto)
     assert page.count("<dt>Address</dt><dd>https://class.example.org</dd>") == 2
+    assert page.count("<h2>Parallab</h2>") == page.count("under your name at the top right") == 2
     assert "on this machine only" not in words(test)
     assert any(button.label == "The slips are printed or saved" for button in test.button)
     with Reader.open(accounts) as reader:
@@ -394,7 +396,12 @@ def _place(test: AppTest, label: str) -> int:
 
 def test_a_lab_without_accounts_says_how_they_begin(home: Home) -> None:
     test = opened("account")
-    assert "This lab has no accounts" in said(test)
+    assert "This lab has no accounts" in said(test) and "makes slips of their passwords to print" in said(test)
+    (code,) = test.code
+    there, run = code.value.splitlines()
+    assert there == f"cd {ROOT}" and f"PARALLAB_HOME={home.path} " in run
+    assert run.endswith("python -m engine users add NAME --role admin")
+    assert "HOME" not in first_account(Home(Path("/lab/.parallab")), Path("/lab"))
     assert [each.key for each in test.get("bidi_component")] == ["pulse-"], "it notices the first account"
 
 

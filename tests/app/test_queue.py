@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.actions.queue_actions import takes
+from app.actions.sweep_forecast import caveats
 from app.core.formatting import size
 from app.ui import config_form
 from engine.access.quotas import Limits, set_limits
 from engine.commands.catalogue import add_environment, remove
 from engine.home import Home
 from engine.queue.estimates import Estimate, History
+from engine.queue.sweep_estimate import Outlay
 from engine.store import Demand, Launch, MachineSample, ProcessIdentity, Reader, Store
 from engine.store.records import Status
 from engine.system.machine import machine
@@ -250,3 +253,11 @@ def test_the_form_begins_with_a_transport_that_can_be_used_and_refuses_others_wi
         store.runner.register(RUNNER, cores=2, gpus=0, network="namespace")
     test = opened("launch", ASKED)
     assert transport(test, "parameter_server") == "rpc" and can_launch(test)
+
+
+def test_an_estimate_from_disturbed_runs_alone_says_so() -> None:
+    assert takes(Estimate(57.0, 57.0, 57.0, 1, disturbed=True)) == (
+        "about 57 s in total, from 1 similar run, disturbed by other programs"
+    )
+    outlay = Outlay(3, 3, None, 0, 0.1, 0.0, None, 120.0, is_disturbed=True)
+    assert "so these times are of a busy machine; on an idle one they are shorter." in " ".join(caveats(outlay))

@@ -108,7 +108,7 @@ def test_a_sweep_of_a_command_scales_along_its_processes(home: Home) -> None:
             store.worker.mark_running(run.id, 0.1)
             store.claims.end(run.id, "finished", "Done.", execution_time_s=12.0 / count + run.config["seed"] / 100)
     shown = all_words(view(sweep_id, "Scaling"))
-    assert "No slow-down up to 4 processes: 4 times as fast as 1." in shown
+    assert "No slow-down up to 4 processes: 4 times as fast as 1 process." in shown
 
 
 def test_without_selected_runs_the_latest_sweeps_lead_to_their_scaling(home: Home) -> None:
@@ -129,7 +129,7 @@ def test_without_selected_runs_the_latest_sweeps_lead_to_their_scaling(home: Hom
 
 def test_a_sweep_says_beyond_how_many_it_slows_down(home: Home) -> None:
     shown = all_words(view(hogwild(home, {"trainers": [1, 2, 3, 4, 6, 8]}), "Scaling"))
-    assert "Fastest at 6 trainers (2.8 times as fast as 1); slower beyond." in shown
+    assert "Fastest at 6 trainers (2.8 times as fast as 1 trainer); slower beyond." in shown
     for law in ("Amdahl", "Gustafson", "Universal Scalability Law"):
         assert f"<td>{law}</td>" in shown
     assert "oversubscribed: 6 threads on 4 cores" in shown and "oversubscribed: 4 threads" not in shown
@@ -149,7 +149,7 @@ def test_a_law_is_refused_with_the_reason(home: Home, trainers: list[int], words
     assert words_of_it in shown
     assert "<td>Amdahl</td>" not in shown
     assert "Scaling by size" in shown, "what was measured is there all the same"
-    assert ("2 trainers do 1.8 times the work per second of 1." in shown) == (1 in trainers)
+    assert ("2 trainers do 1.8 times the work per second of 1 trainer." in shown) == (1 in trainers)
 
 
 def test_a_law_says_what_it_fits_and_unlike_machines_and_one_seed_are_said(home: Home) -> None:
@@ -383,7 +383,7 @@ def test_only_what_can_record_staleness_has_its_tab(home: Home) -> None:
 
 def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
     shown = all_words(opened("sweep", {"sweep": str(asynchronous(home, [1, 2, 4])), "view": "Staleness"}))
-    assert "With 4 trainers, mean staleness is 3.00 updates (expected: N - 1 = 3)." in shown
+    assert "With 4 trainers, mean staleness is 3.00 updates (at most N - 1 = 3)." in shown
     assert (
         "Test accuracy is 0.5" in shown
         and "points lower per update of staleness (95 % interval 0.4" in shown
@@ -401,7 +401,7 @@ def test_chosen_runs_and_another_result_stand_in_the_address(home: Home) -> None
     asynchronous(home, [4], seeds=2)
     shown = all_words(opened("scaling", {"runs": "1-3", "view": "Staleness", "result": "test/accuracy"}))
     assert "Test accuracy by staleness" in shown and "Staleness of each run" in shown
-    assert "With 2 trainers, mean staleness is 1.00 updates (expected: N - 1 = 1)." in shown
+    assert "With 2 trainers, mean staleness is 1.00 updates (at most N - 1 = 1)." in shown
 
 
 def test_lines_are_told_apart_and_one_size_is_laid_along_together(home: Home) -> None:

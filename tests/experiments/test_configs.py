@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from engine.data.catalogue import DATA_SETS
 from engine.errors import ConfigError
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.sync_sgd.config import SyncSgdConfig
-from engine.registry import EXPERIMENTS, UNLISTED, experiment
+from engine.home import ROOT
+from engine.registry import EXPERIMENTS, UNLISTED, experiment, experiments
+
+DOCS = ROOT / "docs"
 
 SAID = Path(__file__).parent / "configs.jsonl"
 """A line for each experiment, each of its fields in the form's order, and each bad config with its problems.
@@ -105,3 +109,17 @@ def test_tests_on_the_way_leave_the_last_epoch_to_the_test_at_the_end(
 ) -> None:
     config = HogwildConfig.check({"evaluate_every": every, "epochs": epochs})
     assert [epoch for epoch in range(1, epochs + 1) if config.tests_after(epoch)] == expected
+
+
+def test_pages_state_the_least_accuracy_of_a_preset_as_the_preset_does() -> None:
+    found = [
+        (one.name, preset, float(least))
+        for one in experiments()
+        for preset, least in re.findall(
+            r"^\| `(\w+)`[^|]*\|[^|]*at least ([\d.]+) %", (DOCS / "experiments" / f"{one.name}.md").read_text(), re.M
+        )
+    ]
+    (first,) = re.findall(r"the test accuracy, at least ([\d.]+) %", (DOCS / "first-hour.md").read_text())
+    assert found
+    for name, preset, least in [*found, ("hogwild", "quick", float(first))]:
+        assert experiment(name).preset(preset).expects == {"test/accuracy": least}, (name, preset)

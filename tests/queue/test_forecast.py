@@ -581,8 +581,23 @@ def test_like_runs_share_all_settings_that_cost_time(home: Home) -> None:
         PastRun(config, 1, 0, 80.0, disturbed=True),
         PastRun(config, 2, 1, 5.0),
     ]
-    assert by_kind(past)[kind_of(dict(reversed(config.items())), 2, 0)] == past[:2]
-    assert by_kind(past)[kind_of(config, 1, 0)] == [past[4]], "a disturbed time is better than none"
+    assert by_kind(past)[kind_of(dict(reversed(config.items())), 2, 0)] == [*past[:2], past[3]]
+
+
+def test_disturbed_runs_count_only_where_there_are_no_others_and_never_for_an_idle_machine(
+    home: Home, store: Store, finished: Finish
+) -> None:
+    def disturb(run_id: int) -> None:
+        store.worker.write(run_id, [], run_points=[Point("perf/disturbance", 9, 31.4, 9.0, None)])
+
+    disturb(finished(300.0, epochs=1))
+    for epochs in ([1], [1, 2], [5]):  # a like run, one beside it, one that is scaled by work
+        found = asked(home, epochs)
+        assert (found.idle_s, found.is_disturbed) == (None, True), epochs
+        assert found.ends_in_s == pytest.approx(300.0 * max(epochs), rel=0.01), "a disturbed time is better than none"
+    finished(100.0, epochs=1)
+    found = asked(home, [1])
+    assert found.idle_s == found.ends_in_s == pytest.approx(100.0, abs=1) and not found.is_disturbed
 
 
 @pytest.mark.parametrize(

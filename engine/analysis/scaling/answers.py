@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.analysis.result import metric_in_words, not_learned, reached_most
 from engine.analysis.run_values import lower_title, measured, split
-from engine.analysis.scaling.scaling_data import NoAnswer, by_values, count_in_words, study
+from engine.analysis.scaling.scaling_data import NoAnswer, by_values, count_in_words, study, words_of
 from engine.analysis.scaling.speedup import REFERENCE, in_words, is_unclear, why_no_fit
 from engine.analysis.scaling.speedup import sizes as sizes_of
 from engine.analysis.scaling.staleness import HISTOGRAM, NoPrice, Price, price, rounded, sizes, stale_runs
@@ -67,7 +67,8 @@ def charted(sweep: Sweep) -> tuple[str, str]:
 def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool = False) -> str:
     """Return the answer as a sentence, or that there is none and why; empty for a sweep without a question. While runs
     are queued or running, the answer is a preliminary one. Disturbed runs count only `with_disturbed`, or where the
-    answer does not depend on time. A sweep that was not for timing says first what it reached.
+    answer does not depend on time. A sweep that was not for timing also says what it reached: first where its
+    times have no answer.
     """
     ready = question(sweep)
     if ready is None:
@@ -102,9 +103,9 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
     if lacking:
         comma = "; " if any("," in name for name in lacking) else ", "
         said += f" Without a complete{undisturbed} run{' yet' if goes_on else ''}: {comma.join(lacking)}."
-    if max(map(len, groups.values())) == 1:
+    if max(map(len, groups.values())) == 1 and "One run each" not in reached:
         said += " One run each: their spread is unknown."
-    return f"{reached} {said}".strip()
+    return f"{said} {reached}".strip()
 
 
 def _times(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> dict[str, TimeSpent]:
@@ -154,8 +155,7 @@ def _scaling(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Re
         runs, around, field, with_disturbed=True, statistic="mean" if sweep.timing is None else "median"
     ).timings
     found = sizes_of(timings, statistic="mean" if sweep.timing is None else "median")
-    plural = count_in_words(field, 2).partition(" ")[2]
-    said = in_words(found, plural)
+    said = in_words(found, *words_of(field))
     if not said:
         raise NoAnswer((why_no_fit(timings, field) or "their times are unknown").removesuffix("."))
     last = spent[count_in_words(field, found[-1].count)]

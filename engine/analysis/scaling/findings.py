@@ -98,7 +98,7 @@ def verdicts(found: Study, laws: Fitted, lines: Mapping[str, Sequence[SpeedupPoi
         words = (
             in_words(known, largest, plural, singular)
             if known and not is_flat(lines[title])
-            else speedup.in_words(lines[title], plural)
+            else speedup.in_words(lines[title], plural, singular)
         )
         said += [f"{title}: {words}" if title else words] if words else []
     return said

@@ -182,15 +182,18 @@ def in_words(found: Fit, largest: int, plural: str, singular: str) -> str:
 
 def _finding(found: Fit, largest: int, plural: str, singular: str) -> str:
     best, many, there = best_count(found), _counted(largest, plural, singular), found.speed_up(largest)
+    one = f"1 {singular}"
     if best <= 1:
-        return f"Slower beyond 1 {singular}."
+        return f"Slower beyond {one}."
     if best < largest:
         most = found.speed_up(best)
-        return f"Fastest at {_counted(int(best), plural, singular)} ({most:.2g} times as fast as 1); slower beyond."
+        return f"Fastest at {_counted(int(best), plural, singular)} ({most:.2g} times as fast as {one}); slower beyond."
     if there < 1:
-        return f"More {plural} don't pay off: {largest} are {there:.2g} times as fast as 1, and the fit shows no peak."
+        return (
+            f"More {plural} don't pay off: {largest} are {there:.2g} times as fast as {one}, and the fit shows no peak."
+        )
     if best > FURTHEST * largest:
-        return f"No slow-down up to {many}: {there:.2g} times as fast as 1."
+        return f"No slow-down up to {many}: {there:.2g} times as fast as {one}."
     return f"Still speeding up at {many}; the fit predicts a peak near {best:.0f}."
 
 

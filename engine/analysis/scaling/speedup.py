@@ -63,7 +63,7 @@ def why_no_fit(timings: Sequence[TimedRun], field: str) -> str:
     return ""
 
 
-def in_words(found: Sequence[SpeedupPoint], plural: str) -> str:
+def in_words(found: Sequence[SpeedupPoint], plural: str, singular: str) -> str:
     """Return how the measured speed-up develops with the count, as a sentence; empty without two sizes and a
     reference.
     """
@@ -71,21 +71,23 @@ def in_words(found: Sequence[SpeedupPoint], plural: str) -> str:
     if len(known) < 2:
         return ""
     last, there = known[-1]
+    one = f"{REFERENCE} {singular}"
     faster = [(count, ratio) for count, ratio in known if _is_faster(ratio)]
     if not faster:
         if all(is_unclear(ratio) for _, ratio in known):
             return f"No clear difference in work per second from {REFERENCE} to {last} {plural}{_why(known)}."
-        return f"No clear speed-up: {last} {plural} {_in_full(there)}."
+        return f"No clear speed-up: {last} {plural} {_in_full(there, one)}."
     best, most = max(faster, key=lambda each: each[1].mean)
     knee, reached = next(each for each in faster if each[1].mean >= (1 - NEAR) * most.mean)
     if last != best and (there.mean < (1 - NEAR) * most.mean or is_unclear(there)):
         if _is_faster(there) and min(there.count, most.count) > 1 and there.high >= most.low:
-            return f"{best} {plural} {_in_full(most)}, without a clear difference from {last} ({there.mean:.2g} times)."
+            beside = f"without a clear difference from {last} ({there.mean:.2g} times)"
+            return f"{best} {plural} {_in_full(most, one)}, {beside}."
         level = f", {knee} within {100 * NEAR:.0f} % of it" if knee != best else ""
-        return f"Fastest at {best} {plural} ({_times(most)}){level}; {_in_short(last, there, plural)}."
+        return f"Fastest at {best} {plural} ({_times(most, one)}){level}; {_in_short(last, there, plural, one)}."
     if knee < last:
-        return f"No gain beyond {knee} {plural} ({_times(reached)}); {_in_short(last, there, plural)}."
-    return f"{last} {plural} {_in_full(there)}."
+        return f"No gain beyond {knee} {plural} ({_times(reached, one)}); {_in_short(last, there, plural, one)}."
+    return f"{last} {plural} {_in_full(there, one)}."
 
 
 def is_flat(found: Sequence[SpeedupPoint]) -> bool:
@@ -100,7 +102,7 @@ def is_unclear(ratio: Interval) -> bool:
     return abs(ratio.mean - 1) < NEAR or (ratio.count > 1 and ratio.low <= 1 <= ratio.high)
 
 
-def opposite_in_words(found: Sequence[SpeedupPoint], plural: str) -> str:
+def opposite_in_words(found: Sequence[SpeedupPoint], plural: str, singular: str) -> str:
     """Return why some sizes took longer than the reference with more work per second, or the reverse, as a sentence;
     empty if none did.
     """
@@ -115,8 +117,8 @@ def opposite_in_words(found: Sequence[SpeedupPoint], plural: str) -> str:
     if not counts:
         return ""
     return (
-        f"Mean times and speed-up rank {', '.join(counts)} {plural} differently from {REFERENCE}: speed-up counts work "
-        "per second, averaged over the ratios of single runs."
+        f"Mean times and speed-up rank {', '.join(counts)} {plural} differently from {REFERENCE} {singular}: speed-up "
+        "counts work per second, averaged over the ratios of single runs."
     )
 
 
@@ -124,26 +126,22 @@ def _is_faster(ratio: Interval) -> bool:
     return ratio.mean > 1 and not is_unclear(ratio)
 
 
-def _times(ratio: Interval) -> str:
-    return f"{ratio.mean:.2g} times the work per second of {REFERENCE}"
+def _times(ratio: Interval, one: str) -> str:
+    return f"{ratio.mean:.2g} times the work per second of {one}"
 
 
-def _in_full(ratio: Interval) -> str:
+def _in_full(ratio: Interval, one: str) -> str:
     """Return what a size does, after its count."""
-    return f"do {_times(ratio)}" if not is_unclear(ratio) else _alike(ratio, "are", "show ")
+    return f"do {_times(ratio, one)}" if not is_unclear(ratio) else _alike(ratio, one, "are", "show ")
 
 
-def _in_short(count: int, ratio: Interval, plural: str) -> str:
+def _in_short(count: int, ratio: Interval, plural: str, one: str) -> str:
     """Return what another size does, after a first one."""
-    return f"{count} {plural}:{_alike(ratio)}" if is_unclear(ratio) else f"{count} do {ratio.mean:.2g} times"
+    return f"{count} {plural}:{_alike(ratio, one)}" if is_unclear(ratio) else f"{count} do {ratio.mean:.2g} times"
 
 
-def _alike(ratio: Interval, near: str = "", apart: str = " ") -> str:
-    return (
-        f"{near} about as fast as {REFERENCE}"
-        if abs(ratio.mean - 1) < NEAR
-        else f"{apart}no clear difference from {REFERENCE}"
-    )
+def _alike(ratio: Interval, one: str, near: str = "", apart: str = " ") -> str:
+    return f"{near} about as fast as {one}" if abs(ratio.mean - 1) < NEAR else f"{apart}no clear difference from {one}"
 
 
 def _why(known: Sequence[tuple[int, Interval]]) -> str:

@@ -177,12 +177,17 @@ def price(runs: Sequence[Stale]) -> Price | NoPrice:
     return Price(change, (sum(ys) - change.mean * sum(xs)) / len(known), seeds)
 
 
+def age_in_words(mean: float) -> str:
+    """Return a mean age of gradients or policies, with the same decimals wherever it is said."""
+    return f"{mean:.2f} updates"
+
+
 def mean_in_words(trainers: int, wanted: float, found: float, runs: Iterable[Run | RunRow]) -> str:
-    """Return the mean age of gradients in some runs and the expected one, as a sentence."""
+    """Return the mean age of gradients in some runs and the most that N trainers can have, as a sentence."""
     who = f"{trainers} {'trainer' if trainers == 1 else 'trainers'}"
     batch = round(trainers / (wanted + 1))
     accounts = f"N - 1 = {trainers - 1}" if batch == 1 else f"N / {batch} - 1 = {wanted:.3g}"
-    said = f"With {who}, mean staleness is {found:.2f} updates (expected: {accounts})"
+    said = f"With {who}, mean staleness is {age_in_words(found)} (at most {accounts})"
     if found >= wanted - NEAR * max(1.0, wanted):
         return f"{said}."
     return f"{said}: lower, because {' and '.join(dict.fromkeys(why for run in runs for why in _less(run)))}."

@@ -44,7 +44,7 @@ class Goal:
     """A target, and how configurations, by name, reached it."""
 
     words: str
-    """Such as `test accuracy 90 %`."""
+    """Such as `a best test accuracy of 90 %`: the last one may be worse."""
     unit: str
     """What is counted until then: update or step."""
     reached: Mapping[str, TargetReached]
@@ -162,13 +162,13 @@ def to_goal(
 ) -> Goal:
     """Return how groups of runs, whose seeds are given by id, reached a target."""
     found = {title: _of((), 0, seeds, reached, statistic) for title, seeds in groups.items()}
-    return Goal(words_of_target(name, target), unit, found)
+    return Goal(f"a best {words_of_target(name, target, ' of')}", unit, found)
 
 
-def words_of_target(name: str, target: float) -> str:
+def words_of_target(name: str, target: float, of: str = "") -> str:
     """Return a target such as `test accuracy 90 %`."""
     known = metric(name)
-    return f"{known.label[:1].lower()}{known.label[1:]} {target:.4g} {known.unit}".strip()
+    return f"{known.label[:1].lower()}{known.label[1:]}{of} {target:.4g} {known.unit}".strip()
 
 
 def split_in_words(reached: Sequence[TargetReached], plural: str, unit: str) -> str:

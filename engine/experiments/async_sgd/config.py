@@ -63,6 +63,7 @@ EXPERIMENT = Experiment(
                 "staleness_scaled": "staleness_scaled divides each step by 1 + staleness: a change of its accuracy may "
                 "come from the smaller steps."
             },
+            run_s=9,
         ),
     ),
     presets={

@@ -151,6 +151,7 @@ EXPERIMENT = Experiment(
             {"stage": "ddp, sharded, full"},
             TradeOff("perf/memory_state.last", "test/loss.last", 10, is_relative=True, baseline={"stage": "ddp"}),
             changes={"evaluate_every": 0},
+            run_s=10,
         ),
     ),
     pattern="average",

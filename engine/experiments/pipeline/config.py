@@ -297,6 +297,7 @@ EXPERIMENT = Experiment(
             {"mode": "gpipe, 1f1b, interleaved, zb_h1"},
             "contest",
             changes={"batches": 10, "sleep_ms": 40},
+            run_s=15,
         ),
     ),
     presets={

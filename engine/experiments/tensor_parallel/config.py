@@ -142,6 +142,7 @@ EXPERIMENT = Experiment(
             "quick",
             {"ranks": "1, 2, 4", "sequence_parallel": "false, true"},
             "contest",
+            run_s=16,
         ),
     ),
     presets={

@@ -622,12 +622,12 @@ def test_two_systems_say_which_was_first_at_a_target_and_that_these_are_single_r
     ids = [compare.add(store, name, steps=100) for name in ("reference", "sync_sgd")]
     shown = words(opened_at(runs=ids_text(ids)))
     assert "The last test accuracy is the same for all: 97" in shown
-    assert "All reached test accuracy 97" in shown and " passes." in shown
+    assert "All reached a best test accuracy of 97" in shown and " passes." in shown
     early = compare.add(store, "reference", steps=50)
     shown = words(opened_at(runs=ids_text([ids[1], early]), x="step"))
-    assert re.search(r"First at test accuracy 97\S* %: Reference, after 50 steps; last: Synchronous parallel", shown), (
-        shown
-    )
+    assert re.search(
+        r"First at a best test accuracy of 97\S* %: Reference, after 50 steps; last: Synchronous parallel", shown
+    ), shown
     assert "These are single runs: other seeds may change the order." in shown
     assert "evaluate every 10 rounds (Synchronous parallel SGD) and 1 epoch (Reference)" in shown
 
@@ -764,11 +764,17 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
     assert few_images("test/accuracy", [replace(low, config={"dataset": "stdlib"})], 0.01) == "", "bytes are no images"
     three = {"run 1": [low], "run 2": [high], "run 3": [result(first, 98.0)]}
     assert reached_most(three) == (
-        "Highest last test accuracy: run 2, 98.33 %; then run 3, 98.00 %; lowest: run 1, 97.22 %. "
-        "The difference of the first two is 1.2 of 360 test images. One run each: other seeds may change the order."
+        "Last test accuracy: 98.33 % (run 2) to 97.22 % (run 1). One run each: other seeds may change the order."
     )
     assert reached_most(three | {"run 4": [high]}) == (
-        "Highest last test accuracy: run 2 and run 4, 98.33 %; lowest: run 1, 97.22 %."
+        "Last test accuracy: 98.33 % (run 2 and run 4) to 97.22 % (run 1). One run each: other seeds may change the "
+        "order."
+    )
+    close = {"run 1": [low], "run 2": [result(second, 97.5)], "run 3": [result(first, 97.5)]}
+    assert "to 97.22 % (run 1). The difference is 1 of 360 test images. One run each:" in reached_most(close)
+    assert reached_most({"run 1": [low, low], "run 2": [high], "run 4": [high]}) == (
+        "Highest last test accuracy on average: run 2 and run 4, 98.33 %; lowest: run 1, 97.22 %. Whether the "
+        "difference between the first and the last is clear needs 3 seeds of each."
     )
     assert reached_most({"a": [low, result(first, 97.24)], "b": [high]}) == (
         "Last test accuracy on average: 98.33 % (b), 97.23 % (a). "

@@ -4,10 +4,12 @@ import subprocess
 import sys
 from collections.abc import Collection, Mapping
 
+import psutil
 import pytest
 
-from engine.runtime.usage import Counters, Disturbance
+from engine.runtime.usage import Counters, Disturbance, Telemetry
 from engine.system.cpu_use import CoreUse, ProcessUse
+from tests.waiting import wait_until
 
 
 class Kernel:
@@ -130,3 +132,16 @@ def test_children_are_the_runs_own_wherever_their_session_is_led() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         assert child.pid in Disturbance(1, [0]).members()
         child.kill()
+
+
+@pytest.mark.processes
+def test_a_rank_that_has_ended_keeps_its_last_memory_and_cpu_use() -> None:
+    """Its parent has not read its exit yet, as when the last sample of a run is taken."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        telemetry = Telemetry([process.pid])
+        telemetry.sample()
+        alive = telemetry.of(process.pid)
+        process.kill()
+        wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE, "it has ended")
+        telemetry.sample()
+        assert telemetry.of(process.pid) == alive and (alive[0] or 0) > 1
