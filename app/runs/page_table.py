@@ -370,6 +370,6 @@ def query_facts(view: RunsView) -> list[tuple[str, str]]:
             "Sorted by",
             f"{view.order.field.written}, {'descending' if view.order.descending else 'ascending'}"
             if view.order
-            else "newest first",
+            else "highest number first",
         ),
     ]

@@ -269,9 +269,10 @@ def _order(
         format_func=_order_named,
         accept_new_options=True,
         filter_mode="contains",
-        placeholder="running first, then newest",
+        placeholder="running first, then highest number",
         width=340,
-        help="Sorts all matching runs, not only this page. A minus sign sorts in descending order.",
+        help="Sorts all matching runs, not only this page. A minus sign sorts in descending order. Runs get their "
+        "number when they are queued or imported; -created sorts by time.",
         **widget,
     )
     try:

@@ -92,7 +92,8 @@ def read_field(text: str, names: Names | None = None) -> Field:
     except FilterError as error:
         if (field := reading.names.as_written(text.strip())) is not None:
             return field
-        raise FilterError(str(error).replace("The filter", "The field"), error.start, error.end) from None
+        sentence = str(error).replace("The filter", "The field").replace(" (text must be in quotes)", "")
+        raise FilterError(sentence, error.start, error.end) from None
 
 
 def read_order(text: str, names: Names | None = None) -> SortOrder:
