@@ -31,8 +31,11 @@ EVERY = "all"
 _BEFORE = "runs.show"
 FILTERS: dict[str, tuple[()] | bool] = {"of": (), "by": (), "mine": False, "starred": False}
 """Widgets of the Filters popover by key (also the name in the address), each with its default."""
-NARROWING = ("show", "search", "filter", *FILTERS)
-"""All widgets that narrow the runs."""
+NARROWING = {
+    "show": "Status", "search": "Search", "filter": "Filter expression",
+    "of": "Experiment", "by": "Owner", "mine": "My runs", "starred": "Starred",
+}
+"""All widgets that narrow the runs, each with its label."""
 CHOICE_PX = 165
 """Width at which two controls fit side by side on a phone."""
 
@@ -124,6 +127,16 @@ def choose(reader: Reader) -> RunsView:
 def is_narrowed() -> bool:
     """Return whether any control narrows the runs."""
     return any(name in st.query_params for name in NARROWING)
+
+
+def conditions() -> str:
+    """Return what narrows the runs, in the words of the controls."""
+    found = []
+    for name, label in NARROWING.items():
+        if values := st.query_params.get_all(name):
+            words = ", ".join(map(experiment_title, values) if name == "of" else values)
+            found.append(label if values == ["true"] else f"{label}: {words}")
+    return "; ".join(found)
 
 
 def clear() -> None:

@@ -310,6 +310,7 @@ def _example(field: Field) -> str:
 # ---- Validation and conversion of values for fields: a text becomes a time, a fraction a percentage ----------------
 
 STATUSES = ("queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost")
+SOURCES = ("here", "reported", "bundle", "tensorboard", "mlflow")
 ORDERS: tuple[Op, ...] = ("<", "<=", ">", ">=")
 LARGEST = 1e18
 
@@ -389,7 +390,8 @@ def _text(field: Field, op: Op, value: Value, names: Names) -> str:
         )
     if not isinstance(value, str):
         raise Misfit(f'{field.name} needs a text in quotes: {field.name} == "{value}".')
-    known = {"status": STATUSES, "experiment": sorted(names.experiments)}.get(field.name, ())
+    every = {"status": STATUSES, "source": SOURCES, "experiment": sorted(names.experiments)}
+    known = every.get(field.name, ()) if field.source == "run" else ()
     if known and op != "contains" and value not in known:
         raise Misfit(f"Unknown {field.name} '{value}'{near(value, known, 'Known')}")
     return value

@@ -47,6 +47,8 @@ RUN_FIELDS: dict[str, tuple[Kind, str]] = {
     "ranks": ("number", "number of processes"),
     "target": ("text", f"cluster that it runs on, or {HERE}"),
     "seeding": ("number", "rule of its random numbers: 1 seed + rank, 2 streams"),
+    "source": ("text", "where it was recorded: here, reported, bundle, tensorboard or mlflow"),
+    "imported": ("flag", "it was imported: from a bundle, TensorBoard or MLflow"),
     "starred": ("flag", "it is starred"),
     "pinned": ("flag", "it is its experiment's baseline"),
     "archived": ("flag", "it is archived"),

@@ -451,7 +451,10 @@ def test_a_group_of_statuses_chooses_runs_and_a_result_has_its_course(
     home: Home, seeds: list[int], reader: Reader
 ) -> None:
     assert rows(page(show="failed or lost")) == [seeds[5]]
-    assert "No matching runs" in said(page(show="cancelled"))
+    assert "No matching runs. Status: cancelled. Remove a condition" in said(page(show="cancelled"))
+    named = "Search: none; Filter expression: trainers > 7; Experiment: Hogwild!; Starred."
+    asked = {"search": "none", "filter": "trainers > 7", "of": "hogwild", "starred": "true"}
+    assert f"No matching runs. {named}" in said(page(**asked)).replace("\\", "")
     assert rows(page(show=["failed or lost", "cancelled"])) == [seeds[5]]
     assert len(rows(page(show=["failed or lost", "finished"]))) == 6
     test = page(show="failed or lost")
