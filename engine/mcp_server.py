@@ -160,7 +160,9 @@ class LabTools:
         experiment: str | None = None,
         owner: str | None = None,
         sweep: int | None = None,
-        sort: Annotated[str, Field(description="Such as -test/accuracy.best or duration; default: newest first")] = "",
+        sort: Annotated[
+            str, Field(description="Such as -test/accuracy.best or -created; default: highest number first")
+        ] = "",
         show: Annotated[list[str], Field(description="Settings to show of each run, such as trainers.")] = [],  # noqa: B006
         before: Annotated[int | None, Field(description="The last run of the previous answer.")] = None,
         limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 20,

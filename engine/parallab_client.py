@@ -147,7 +147,7 @@ class Parallab:
         before: int | None = None,
         page: int = 100,
     ) -> Iterator[dict[str, Any]]:
-        """Yield the runs that match all conditions, newest first, or by `sort` (such as `-test/accuracy.best`); pages
+        """Yield the runs that match all conditions, highest number first, or by `sort` (such as `-created`); pages
         are requested as needed. `before` begins after that run.
         """
         kinds = [status] if isinstance(status, str) else list(status)
@@ -229,7 +229,7 @@ class Parallab:
         return self._get(f"/duels/{int(duel_id)}")
 
     def sweeps(self, *, sort: str = "") -> Iterator[dict[str, Any]]:
-        """Yield the lab's sweeps, newest first, or by `sort`, in which each has the place of its first run."""
+        """Yield the lab's sweeps, highest number first, or by `sort`, in which each has the place of its first run."""
         return self._pages("/sweeps", "sweeps", {"sort": sort or None})
 
     def sweep(self, sweep_id: int) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class DuelTold(Shape):
 
 
 class DuelList(Shape):
-    """The latest duels, newest first."""
+    """The latest duels, highest number first."""
 
     duels: list[DuelTold]
 
@@ -276,7 +276,7 @@ def sweep_verdict(sweep_id: SweepId) -> SweepVerdict:
         )
 
 
-@router.get("/duels", summary="List duels, newest first")
+@router.get("/duels", summary="List duels, highest number first")
 def duels() -> DuelList:
     """Return the 50 latest duels, each with the number of its runs per status."""
     with Reader.open(Home.find()) as reader:

@@ -38,7 +38,7 @@ class SweepsAsked(Asked):
         "",
         max_length=LONGEST,
         description="Order, by any field of the filter language, such as -test/accuracy.best; each sweep has the place "
-        "of its first run in that order. Default: newest first.",
+        "of its first run in that order. Default: by number, highest first.",
     )
     before: Id | None = Field(
         None,
@@ -84,7 +84,7 @@ def metric_names() -> MetricList:
 
 @router.get(
     "/sweeps",
-    summary="List sweeps, newest first",
+    summary="List sweeps, highest number first",
     responses={400: described("Invalid order."), 404: described("The sweep that before names was deleted.")},
 )
 def sweeps(asked: Annotated[SweepsAsked, Query()]) -> SweepList:

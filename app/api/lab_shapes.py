@@ -83,7 +83,7 @@ class SweepInFull(SweepTold):
 
 
 class SweepList(Shape):
-    """A page of sweeps, newest first."""
+    """A page of sweeps, highest number first or in the order asked for."""
 
     sweeps: list[SweepTold]
     next: Id | None = Field(description="`before` of the next page; null on the last page.")

@@ -57,7 +57,8 @@ class RunsAsked(Asked):
         "",
         max_length=LONGEST,
         description="Order, by any field of the filter language: -test/accuracy.best, learning_rate, -duration. A "
-        "minus sorts in descending order; runs without a value come last. Default: newest first.",
+        "minus sorts in descending order; runs without a value come last. Default: by number, highest first. Numbers "
+        "are given when runs are queued or imported; -created sorts by the time that is recorded.",
     )
     before: Id | None = Field(
         None,
@@ -81,7 +82,7 @@ class LogAsked(Asked):
 
 @router.get(
     "/runs",
-    summary="List runs, newest first",
+    summary="List runs, highest number first",
     responses={400: told("Invalid filter or order."), 404: told("The run that before names was deleted.")},
 )
 def runs(asked: Annotated[RunsAsked, Query()]) -> RunList:

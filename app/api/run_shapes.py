@@ -215,7 +215,7 @@ def said_of(row: RunRow) -> str:
 
 
 class RunList(Shape):
-    """A page of runs, newest first or in the order asked for."""
+    """A page of runs, highest number first or in the order asked for."""
 
     runs: list[RunEntry]
     next: Id | None = Field(description="`before` of the next page; null on the last page.")

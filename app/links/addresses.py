@@ -113,20 +113,24 @@ def read_run_ids(text: str, most: int) -> list[int]:
 Usual = Sequence[str] | str | bool | float | None
 
 
-def take(key: str, usual: Usual, known: Collection[Any] | None = None) -> None:
-    """Give the widget its value before it is drawn: the address's on a visit and after a link or Back, else its own
-    again, as a popover mounts it only when it is opened. `usual` is its default, in the type of its value (None: a
-    single text); it also replaces a value that is not among the `known` ones.
+def take(key: str, usual: Usual, known: Collection[Any] | None = None, *, is_hidden: bool = False) -> Any:
+    """Give the widget its value before it is drawn, and return it: the address's on a visit and after a link or Back,
+    else its own again. `usual` is its default, in the type of its value (None: a single text); it also replaces a value
+    that is not among the `known` ones. `is_hidden`: see `hidden`.
     """
-    there = st.query_params.get_all(key)
+    there, widget = st.query_params.get_all(key), _widget(key)
     if not there:  # the usual value is left out, and may have changed
         value = _plain(usual)
-    elif key in st.session_state and st.session_state.get(_seen(key)) == there:
-        value = st.session_state[key]
+    elif widget in st.session_state and st.session_state.get(_seen(key)) == there:
+        value = st.session_state[widget]
     else:
         value = _read([each for each in there if each], usual)
-    st.session_state[key] = value if known is None or value in known else usual
+    value = value if known is None or value in known else usual
+    if is_hidden and st.session_state.get(widget, value) != value:
+        st.session_state[_times(key)] = st.session_state.get(_times(key), 0) + 1
+    st.session_state[_widget(key)] = value
     keep(key, usual)
+    return value
 
 
 def kept(key: str, usual: Usual, known: Collection[Any] | None = None) -> dict[str, Any]:
@@ -135,9 +139,17 @@ def kept(key: str, usual: Usual, known: Collection[Any] | None = None) -> dict[s
     return {"key": key, "on_change": keep, "args": (key, usual)}
 
 
+def hidden(key: str, usual: Usual) -> dict[str, Any]:
+    """Return the same for a widget in a popover. While that is closed, the browser sends the value that it last drew,
+    though a link or a button has set another one since. So after each of these it is another widget.
+    """
+    take(key, usual, is_hidden=True)
+    return {"key": _widget(key), "on_change": keep, "args": (key, usual)}
+
+
 def keep(key: str, usual: Usual) -> None:
     """Write the widget's value into the address, after it has changed; the usual one is left out."""
-    value: Any = st.session_state[key]
+    value: Any = st.session_state[_widget(key)]
     written = str(value).lower() if isinstance(value, bool | float) else value or ""
     if value == _plain(usual):
         if key in st.query_params:
@@ -145,6 +157,11 @@ def keep(key: str, usual: Usual) -> None:
     elif st.query_params.get_all(key) != ([written] if isinstance(written, str) else written):
         st.query_params[key] = written
     st.session_state[_seen(key)] = st.query_params.get_all(key)
+
+
+def _widget(key: str) -> str:
+    times = st.session_state.get(_times(key), 0)
+    return f"{key}.{times}" if times else key
 
 
 def _plain(usual: Usual) -> Any:
@@ -166,3 +183,7 @@ def _read(values: Sequence[str], usual: Usual) -> Any:
 
 def _seen(key: str) -> str:
     return f"address.{key}"
+
+
+def _times(key: str) -> str:
+    return f"address.times.{key}"

@@ -17,8 +17,6 @@ from engine.transfer.bundles.bundle import ImportResult
 from engine.transfer.import_process import import_in_child
 
 MOST_MB = 200
-MOST_SHOWN = 100
-"""Number of imported runs that the filter names."""
 _ARRIVED = "import.arrived"
 
 
@@ -83,8 +81,6 @@ def _show_result(arrived: ImportResult) -> None:
         st.caption(as_text(note))
     of_sweeps = [sweep_link(f"sweep {sweep_id}", sweep_id) for sweep_id in arrived.sweeps[:20]]
     st.html(joined([*of_sweeps, *(run_link(f"run {run_id}", run_id) for run_id in arrived.ids[:20])]))
-    shown = arrived.ids or sorted(set(arrived.known.values()))
-    if shown and st.button("Show results"):
+    if (arrived.ids or arrived.known) and st.button("Show results"):
         st.session_state.pop(_ARRIVED, None)
-        named = ", ".join(map(str, shown[:MOST_SHOWN]))
-        st.switch_page(PAGES["runs"], query_params={"filter": f"id in ({named})"})
+        st.switch_page(PAGES["runs"], query_params={"filter": arrived.filter})

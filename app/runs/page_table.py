@@ -22,7 +22,7 @@ from app.runs.import_dialog import import_button
 from app.runs.query import RunsView
 from app.runs.rows import TableRow
 from app.ui import current_user, widgets
-from app.ui.html import nowrap, run_link, table, wide
+from app.ui.html import as_text, nowrap, run_link, table, wide
 from app.ui.run_state import waiting
 from app.ui.widgets import title_of
 from engine.analysis.result import Ranked, ranked
@@ -239,7 +239,7 @@ def nothing(reader: Reader, view: RunsView) -> None:
                 f"under Display to show {'it' if away == 1 else 'them'}."
             )
         elif query.is_narrowed():
-            st.write("No matching runs. Remove a condition or clear all filters.")
+            st.write(as_text(f"No matching runs. {query.conditions()}. Remove a condition or clear all filters."))
         else:
             st.write("All runs are archived. Turn on Archived runs under Display to show them.")
         if query.is_narrowed():
@@ -370,6 +370,6 @@ def query_facts(view: RunsView) -> list[tuple[str, str]]:
             "Sorted by",
             f"{view.order.field.written}, {'descending' if view.order.descending else 'ascending'}"
             if view.order
-            else "newest first",
+            else "highest number first",
         ),
     ]

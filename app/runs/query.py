@@ -29,10 +29,13 @@ GROUPS: dict[str, tuple[Status, ...]] = {
 EVERY = "all"
 """All statuses: the default, which another one replaces."""
 _BEFORE = "runs.show"
-_REPLACED = "runs.columns.replaced"
-CHOICES = ("show", "search", "filter", "of", "by")
-"""Widgets that narrow the runs, by key (also the name in the address)."""
-SWITCHES = ("mine", "starred")
+FILTERS: dict[str, tuple[()] | bool] = {"of": (), "by": (), "mine": False, "starred": False}
+"""Widgets of the Filters popover by key (also the name in the address), each with its default."""
+NARROWING = {
+    "show": "Status", "search": "Search", "filter": "Filter expression",
+    "of": "Experiment", "by": "Owner", "mine": "My runs", "starred": "Starred",
+}
+"""All widgets that narrow the runs, each with its label."""
 CHOICE_PX = 165
 """Width at which two controls fit side by side on a phone."""
 
@@ -83,7 +86,7 @@ def choose(reader: Reader) -> RunsView:
         )
         st.session_state[_BEFORE] = shown
         search = st.text_input(
-            "Search", key="search", placeholder="name, owner, tag, note", bind="query-params", width=CHOICE_PX + 35
+            "Search", placeholder="name, owner, tag, note", width=CHOICE_PX + 35, **addresses.kept("search", "")
         )
         of, by, mine, starred = _filters(reader)
         kept = addresses.kept("filter", "")
@@ -123,18 +126,23 @@ def choose(reader: Reader) -> RunsView:
 
 def is_narrowed() -> bool:
     """Return whether any control narrows the runs."""
-    return any(st.session_state.get(name) not in (None, "", False, [], [EVERY]) for name in (*CHOICES, *SWITCHES))
+    return any(name in st.query_params for name in NARROWING)
+
+
+def conditions() -> str:
+    """Return what narrows the runs, in the words of the controls."""
+    found = []
+    for name, label in NARROWING.items():
+        if values := st.query_params.get_all(name):
+            words = ", ".join(map(experiment_title, values) if name == "of" else values)
+            found.append(label if values == ["true"] else f"{label}: {words}")
+    return "; ".join(found)
 
 
 def clear() -> None:
     """Reset all controls, before the page reruns."""
-    for name in CHOICES:
-        st.session_state[name] = "" if name in ("search", "filter") else [EVERY] if name == "show" else []
-    for name in SWITCHES:
-        st.session_state[name] = False
-    addresses.keep("show", [EVERY])
-    addresses.keep("of", ())
-    addresses.keep("filter", "")
+    for name in NARROWING:
+        st.query_params.pop(name, None)
 
 
 def _all_or_some() -> None:
@@ -155,27 +163,25 @@ def sort_by_heading() -> None:
 
 def _filters(reader: Reader) -> tuple[list[str], list[str], list[str], bool]:
     """Return the selected experiments and owners, the person's own name for My runs, and whether a star is required."""
-    addresses.take("of", ())
-    # In a visit's first script run the address has the choices, and the widgets don't exist yet.
-    count = sum(bool(st.session_state.get(name) or st.query_params.get(name)) for name in ("of", "by", *SWITCHES))
+    of, by, mine, starred = (addresses.hidden(name, usual) for name, usual in FILTERS.items())
+    count = sum(name in st.query_params for name in FILTERS)
     with st.popover(f"Filters ({count})" if count else "Filters", key="filters"):
-        of = st.multiselect(
-            "Experiment",
-            list(dict.fromkeys([*EXPERIMENTS, *reader.runs.experiments(), *st.session_state["of"]])),
-            key="of",
-            format_func=experiment_title,
-            on_change=addresses.keep,
-            args=("of", ()),
-            placeholder="all",
-            select_all=False,
+        experiments = _also([*EXPERIMENTS, *reader.runs.experiments()], of)
+        chosen = st.multiselect(
+            "Experiment", experiments, format_func=experiment_title, placeholder="all", select_all=False, **of
         )
-        by = st.multiselect(
-            "Owner", reader.runs.owners(), key="by", bind="query-params", placeholder="everyone", select_all=False
+        owners = st.multiselect(
+            "Owner", _also(reader.runs.owners(), by), placeholder="everyone", select_all=False, **by
         )
         me = current_user.name()
-        mine = st.toggle("My runs", key="mine", bind="query-params", disabled=me is None)
-        starred = st.toggle("Starred", key="starred", bind="query-params")
-    return of, by, [me] if mine and me else [], starred
+        own = st.toggle("My runs", disabled=me is None, **mine)
+        stars = st.toggle("Starred", **starred)
+    return chosen, owners, [me] if own and me else [], stars
+
+
+def _also(options: Sequence[str], widget: Mapping[str, Any]) -> list[str]:
+    """Return the options of a list, and those that the address has chosen."""
+    return list(dict.fromkeys([*options, *st.session_state[widget["key"]]]))
 
 
 def _filter(reader: Reader, text: str) -> tuple[Filter | None, str]:
@@ -189,41 +195,23 @@ def _columns(
     reader: Reader, settings: Mapping[str, int], metrics: Mapping[str, Mapping[str, int]]
 ) -> tuple[list[Column], list[str]]:
     usual = columns.usual(metrics, settings)
-    before = st.session_state.get("columns")
-    addresses.take("columns", usual)
-    replaced = [each for each in st.session_state.get(_REPLACED, []) if each != st.session_state["columns"]]
-    st.session_state[_REPLACED] = [*replaced, before] if before not in (None, st.session_state["columns"]) else replaced
+    chosen = addresses.hidden("columns", usual)
     with st.popover("Columns", key="columns.open"):
         written = st.multiselect(
             "Columns",
-            list(
-                dict.fromkeys(
-                    [*columns.choices(reader.fields.metric_names(), settings), *usual, *st.session_state["columns"]]
-                )
-            ),
+            _also([*columns.choices(reader.fields.metric_names(), settings), *usual], chosen),
             select_all=False,
             filter_mode="contains",
-            key="columns",
             format_func=columns.named,
-            on_change=_keep_columns,
-            args=(usual, list(st.session_state["columns"])),
             accept_new_options=True,
             width=420,
             help=(
                 "Settings, run fields, and the last, best, mean, least or greatest value of metrics. For a value at a "
                 "step, write train/loss@500."
             ),
+            **chosen,
         )
     return columns.read_columns(written, reader)
-
-
-def _keep_columns(usual: Sequence[str], shown: list[str]) -> None:
-    """Keep the columns that a person chose. In a closed popover the browser sends those that it last drew: columns that
-    another filter or link has replaced, which nobody chose.
-    """
-    if st.session_state["columns"] in st.session_state[_REPLACED]:
-        st.session_state["columns"] = shown
-    addresses.keep("columns", usual)
 
 
 @dataclass(frozen=True)
@@ -245,27 +233,24 @@ def _more(
         order, wrong = _order(reader, columns, settings)
         grouped = st.toggle(
             "Group by seed",
-            **addresses.kept("group", False),
+            **addresses.hidden("group", False),
             help="One row per config: mean and sd over finished runs that differ only in seed.",
         )
         folds = st.toggle(
             "Fold sweeps and duels",
-            value=True,
-            key="fold",
-            bind="query-params",
+            **addresses.hidden("fold", True),
             help="One row per sweep or duel while the table is neither sorted nor grouped.",
         )
-        compared = st.toggle("Difference to baseline", value=True, key="differences", bind="query-params")
+        compared = st.toggle("Difference to baseline", **addresses.hidden("differences", True))
         # Streamlit's number_input crashes the script if the address contains an infinite number, such as inf
         baseline = st.text_input(
             "Baseline run",
             max_chars=15,
-            key="baseline",
-            bind="query-params",
+            **addresses.hidden("baseline", ""),
             placeholder="pinned run of each experiment",
             help="The baseline of an experiment is its pinned run. A run number here replaces it, in this view only.",
         )
-        archived = st.toggle("Archived runs", key="archived", bind="query-params")
+        archived = st.toggle("Archived runs", **addresses.hidden("archived", False))
     is_valid = is_run_id(baseline)
     sentences = (
         [f"Baseline must be a run number, such as 12; got '{baseline}'. Enter one under Display, or leave it empty."]
@@ -287,22 +272,21 @@ def _order(
         ]
     )
     options = [sign + name for name in names for sign in ("-", "")]
-    addresses.take("sort", None)
-    if chosen := st.session_state["sort"]:
+    widget = addresses.hidden("sort", None)
+    if chosen := st.session_state[widget["key"]]:
         options = list(dict.fromkeys([*options, chosen]))
     text = st.selectbox(
         "Sort by",
         options,
         index=None,
-        key="sort",
         format_func=_order_named,
-        on_change=addresses.keep,
-        args=("sort", None),
         accept_new_options=True,
         filter_mode="contains",
-        placeholder="running first, then newest",
+        placeholder="running first, then highest number",
         width=340,
-        help="Sorts all matching runs, not only this page. A minus sign sorts in descending order.",
+        help="Sorts all matching runs, not only this page. A minus sign sorts in descending order. Runs get their "
+        "number when they are queued or imported; -created sorts by time.",
+        **widget,
     )
     try:
         return (reader.fields.order(text) if text else None), []

@@ -22,7 +22,7 @@ COMMANDS = {
     "retry": CommandEntry("launch", "Retry a run that was cancelled, lost or failed."),
     "attach": CommandEntry("launch", "Follow event files of a program started elsewhere, as a run."),
     "remeasure": CommandEntry("sweep", "Repeat the disturbed runs of a sweep alone on the machine."),
-    "list": CommandEntry("runs", "List runs, newest first."),
+    "list": CommandEntry("runs", "List runs, highest number first."),
     "show": CommandEntry("runs", "Show one run in full."),
     "logs": CommandEntry("runs", "Print the logs of a run."),
     "ranks": CommandEntry("runs", "Show what each rank is doing and whether one hangs."),

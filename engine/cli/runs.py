@@ -56,7 +56,10 @@ def list_command(
     limit: int = option("Maximum number of runs to list.", type=click.IntRange(1, 100_000), default=50),
     offset: int = option("Number of runs to skip.", type=click.IntRange(0), default=0),
 ) -> None:
-    """List runs, newest first; archived ones only with --archived."""
+    """List runs, highest number first; archived ones only with --archived.
+
+    A run gets its number when it is queued or imported; --sort -created sorts by the time that is recorded.
+    """
     with Reader.open(Home.find()) as reader:
         if sweep is not None:
             reader.sweeps.one(sweep)  # raises for an unknown sweep
@@ -96,9 +99,11 @@ def _cells(row: RunRow) -> tuple[object, ...]:
 @command("show")
 def show_command(
     run_id: int | None = ID,
-    latest: str | None = option("The newest run that matches, such as 'experiment == \"hogwild\"'.", metavar="FILTER"),
+    latest: str | None = option(
+        "The run with the highest number that matches, such as 'experiment == \"hogwild\"'.", metavar="FILTER"
+    ),
 ) -> None:
-    """Show one run, by its ID or the newest of a filter: status, cause, progress, metrics, ranks, phases, config,
+    """Show one run, by its ID or the last one of a filter: status, cause, progress, metrics, ranks, phases, config,
     environment, events.
 
     --json prints everything on the run's page, and its worker's `pid`; the export command exports curves.

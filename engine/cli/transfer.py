@@ -233,7 +233,8 @@ def import_command(
 
     found = import_in_child(Home.find(), path, by=owner, allowance=Allowance(int(max_memory * 1e9), max_time))
     shown = {"ids": found.ids, "sweeps": found.sweeps, "known": dict(found.known), "notes": found.notes}
-    answer(shown, "\n".join([found.sentence, *found.notes]))
+    finds = [f"On Runs, or by list --filter: {found.filter}"] if found.ids else []
+    answer(shown, "\n".join([found.sentence, *finds, *found.notes]))
 
 
 @command("files")

@@ -12,7 +12,7 @@ import click
 from engine.cli.answers import answer, moment, picked, print_json, table, wants_json
 from engine.cli.frame import FAILED, OWNER, NumberRange, argument, command, named, option
 from engine.cli.marks import FILTER, RUN_IDS, chosen_runs
-from engine.errors import EngineError, RunnerError, counted
+from engine.errors import EngineError, RunnerError, StoreError, counted
 from engine.home import Home
 from engine.store import Reader
 
@@ -28,19 +28,33 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 @command("backup")
 def backup_command(
+    file: Path | None = argument(),
     keep: int | None = option("Number of backups to keep; older ones are deleted afterwards.", type=click.IntRange(1)),
     only_list: bool = option("List the existing backups instead of making one.", "--list"),
+    check_one: bool = option("Check FILE, or the newest backup, instead of making one; changes nothing.", "--check"),
     owner: str = OWNER,
 ) -> None:
     """Copy the store into backups/ in the home, with a checksum file and the quotas; writers are not blocked.
 
     The runner makes a backup every PARALLAB_BACKUP_EVERY_H hours (24; 0: never) and keeps PARALLAB_BACKUP_KEEP (7).
-    Not part of it: runs/, experiments/, methods/, catalogue.json, clusters.toml and notices.toml.
+    Not part of it: runs/, experiments/, methods/, exercises/, catalogue.json, clusters.toml and notices.toml.
+
+    --check makes the checks of restore: checksum, schema, integrity, number of runs.
     """
     from engine.commands.lab_settings import operator
-    from engine.upkeep.backups import NOT_IN_A_BACKUP, back_up, backups
+    from engine.upkeep.backups import NOT_IN_A_BACKUP, back_up, backups, check
 
     home = Home.find()
+    if file and not check_one:
+        raise click.UsageError(f"FILE is only for --check: python -m engine backup --check {file}")
+    if check_one:
+        newest = [each.path for each in backups(home)[:1]]
+        if not (chosen := file.expanduser().absolute() if file else next(iter(newest), None)):
+            raise StoreError(f"No backup to check in {home.backups}. Make one with: python -m engine backup")
+        runs = check(chosen)
+        said = f"{chosen} is sound: {counted(runs, 'run')}; its checksum, schema and integrity are right."
+        answer({"path": chosen, "sound": True, "runs": runs}, said)
+        return
     if only_list:
         found = backups(home)
         rows = [(moment(each.made_at), each.size / 1e6, str(each.path)) for each in found]
@@ -101,15 +115,25 @@ def restore_command(
 
 
 @command("fsck")
-def fsck_command(mend: bool = option("Repair what can be repaired."), owner: str = OWNER) -> int:
+def fsck_command(
+    file: Path | None = argument(""),
+    mend: bool = option("Repair what can be repaired."),
+    owner: str = OWNER,
+) -> int:
     """Find the traces of crashes: damage, runs without a worker, summaries that disagree with their points, stray
     folders, files and shared memory.
 
-    Runs may continue meanwhile. Exits with 1 if anything but harmless leftovers remains.
+    Runs may continue meanwhile. Exits with 1 if anything but harmless leftovers remains. A backup is checked by backup
+    --check.
     """
     from engine.commands.lab_settings import permit
     from engine.upkeep.fsck import examine
 
+    if file:
+        raise click.UsageError(
+            f"fsck examines the home, {Home.find().path}, and no file. Check a backup with: python -m engine backup "
+            f"--check {file}"
+        )
     if mend:
         permit(Home.find(), "mend", by=owner, damaged=True)
     found: list[tuple[Trouble, str]] = []

@@ -330,6 +330,8 @@ class ClusterJobs:
     def _submit_due(self) -> None:
         """Submit jobs of queued runs, within the clusters' and the people's limits."""
         submitted = 0
+        if self.store.read.runner.is_stopping():
+            return
         for name in self.store.read.cluster_jobs.targets():
             try:
                 target = cluster(self.home, name)

@@ -92,7 +92,8 @@ def read_field(text: str, names: Names | None = None) -> Field:
     except FilterError as error:
         if (field := reading.names.as_written(text.strip())) is not None:
             return field
-        raise FilterError(str(error).replace("The filter", "The field"), error.start, error.end) from None
+        sentence = str(error).replace("The filter", "The field").replace(" (text must be in quotes)", "")
+        raise FilterError(sentence, error.start, error.end) from None
 
 
 def read_order(text: str, names: Names | None = None) -> SortOrder:
@@ -309,6 +310,7 @@ def _example(field: Field) -> str:
 # ---- Validation and conversion of values for fields: a text becomes a time, a fraction a percentage ----------------
 
 STATUSES = ("queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost")
+SOURCES = ("here", "reported", "bundle", "tensorboard", "mlflow")
 ORDERS: tuple[Op, ...] = ("<", "<=", ">", ">=")
 LARGEST = 1e18
 
@@ -388,7 +390,8 @@ def _text(field: Field, op: Op, value: Value, names: Names) -> str:
         )
     if not isinstance(value, str):
         raise Misfit(f'{field.name} needs a text in quotes: {field.name} == "{value}".')
-    known = {"status": STATUSES, "experiment": sorted(names.experiments)}.get(field.name, ())
+    every = {"status": STATUSES, "source": SOURCES, "experiment": sorted(names.experiments)}
+    known = every.get(field.name, ()) if field.source == "run" else ()
     if known and op != "contains" and value not in known:
         raise Misfit(f"Unknown {field.name} '{value}'{near(value, known, 'Known')}")
     return value

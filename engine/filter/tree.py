@@ -48,13 +48,22 @@ RUN_FIELDS: dict[str, tuple[Kind, str]] = {
     "ranks": ("number", "number of processes"),
     "target": ("text", f"cluster that it runs on, or {HERE}"),
     "seeding": ("number", "rule of its random numbers: 1 seed + rank, 2 streams"),
+    "source": ("text", "where it was recorded: here, reported, bundle, tensorboard or mlflow"),
+    "imported": ("flag", "it was imported: from a bundle, TensorBoard or MLflow"),
     "starred": ("flag", "it is starred"),
     "pinned": ("flag", "it is its experiment's baseline"),
     "archived": ("flag", "it is archived"),
 }
 """Fields of every run: type and description. A setting of the same name is written `config.NAME`."""
-SAME = {"run": "id", "tag": "tags", "execution_time_s": "duration", "startup_time_s": "startup"}
-"""Aliases."""
+TIMES_OF_RUNS = ("created", "started", "ended")
+SAME = {
+    "run": "id",
+    "tag": "tags",
+    "execution_time_s": "duration",
+    "startup_time_s": "startup",
+    **{f"{name}_at": name for name in TIMES_OF_RUNS},
+}
+"""Aliases, among them the names in answers of the API."""
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?:/[A-Za-z_]\w*)+", re.ASCII)
 WORDS = {"and", "or", "not", "in", "is", "contains"}
 TEXT = r"""(?:"(?:[^"]|"")*"|'(?:[^']|'')*')"""
@@ -230,6 +239,8 @@ class Names:
             return Field("config", written, self.settings[written])
         if {written, written.rpartition(".")[0]} & self.metrics:
             return self._metric(written)
+        if written in ("time", "date"):
+            return f"Unknown field. Did you mean {', '.join(TIMES_OF_RUNS[:-1])} or {TIMES_OF_RUNS[-1]}?"
         known = {name: name for name in (*RUN_FIELDS, *SAME)} | self._settings_written() | self._metrics_written()
         return f"Unknown field (text must be in quotes){near(written, known, 'Fields')}"
 

@@ -291,7 +291,7 @@ class Placement:
     def claim(self, holders: Sequence[Run]) -> list[Run]:
         """Start queued runs while possible; return the started ones."""
         started: list[Run] = []
-        while chosen := self._choose([*holders, *started]):
+        while not self.store.read.runner.is_stopping() and (chosen := self._choose([*holders, *started])):
             run, slots = chosen
             is_confined = run.command is not None or is_own(run)
             self.runs_commands = self.runs_commands or is_confined

@@ -98,6 +98,14 @@ def check_sum(path: Path) -> None:
             raise StoreError(f"{file} is damaged: its SHA-256 doesn't match {beside.name}. Use another backup.")
 
 
+def check(path: Path) -> int:
+    """Return the number of runs of a backup after the checks of `restore`: checksum, schema, integrity; change nothing.
+    Raises StoreError, StoreTooNew.
+    """
+    check_sum(path)
+    return examine_copy(path)
+
+
 @contextmanager
 def _translated_errors(home: Home) -> Iterator[None]:
     """Translate errors of the system and the lock into ours."""
@@ -265,9 +273,7 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
     StoreTooNew, ConfigError for invalid quotas, RunnerError while a runner is running, WrongStatus while a run is
     active or has a job on a cluster.
     """
-    if not unchecked:
-        check_sum(backup)
-    runs, quotas = examine_copy(backup), read_limits(_limits_beside(backup))
+    runs, quotas = examine_copy(backup) if unchecked else check(backup), read_limits(_limits_beside(backup))
     permit(home, "restore", by=by, detail=backup.name, damaged=True)
     with _alone(home):
         _no_run_is_on(home)

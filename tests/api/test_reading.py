@@ -69,7 +69,28 @@ def test_pages_of_any_order_have_every_run_once(open_lab: Lab, script: Script, s
         assert len(known) > 1 and known == sorted(known, reverse=True) == best[: len(known)]
 
 
+def test_without_an_order_the_highest_number_is_first_and_times_sort_by_the_names_of_the_answer(
+    open_lab: Lab, script: Script
+) -> None:
+    ids = sorted(open_lab.runs.values(), reverse=True)
+    with open_lab.store() as store, store.db.change() as connection:  # as an imported run
+        connection.execute("UPDATE runs SET created_at = '2020-01-01T00:00:00.000Z' WHERE id = ?", [ids[0]])
+
+    def listed(sort: str = "") -> list[dict[str, Any]]:
+        return [*script.told("/runs", sort=sort)["runs"]]
+
+    assert [run["id"] for run in listed()] == ids
+    assert listed("created")[0]["id"] == ids[0]
+    for name in ("created", "started", "ended"):
+        found = listed(f"-{name}_at")
+        assert [run["id"] for run in found] == [run["id"] for run in listed(f"-{name}")]
+        known = [run[f"{name}_at"] for run in found if run[f"{name}_at"]]
+        assert known and known == sorted(known, reverse=True)
+
+
 WRONG = (
+    ("/runs?sort=-time", 400, "sort", "Did you mean created, started or ended?"),
+    ("/runs?sort=nothing", 400, "sort", "Unknown field. Fields: id,"),
     ("/runs?sort=-trainers+4", 400, "sort", ""),
     ("/runs?sort=tags", 400, "sort", "Runs can't be sorted by tags"),
     ("/runs?sort=id&before=9999", 404, "", "Run 9999 doesn't exist."),

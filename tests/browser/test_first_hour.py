@@ -106,9 +106,11 @@ def bring(console: Console, page: Page, folder: Path) -> None:
     press(page, "Launch sweep")
     page.wait_for_url("**/sweep?sweep=1")
     ended(console, 2, 3)
-    assert "Run 4 imported." in engine(console, "import", str(mlflow_database(folder)))
+    assert "Run 4 imported.\nOn Runs, or by list --filter: id == 4" in engine(
+        console, "import", str(mlflow_database(folder))
+    )
     page.goto(f"{console.address}/runs")
-    page.get_by_role("textbox", name="Filter expression").fill('experiment == "baselines" and learning_rate > 0.05')
+    page.get_by_role("textbox", name="Filter expression").fill('source == "mlflow" and learning_rate > 0.05')
     page.keyboard.press("Enter")
     expect(page.get_by_text("1 of 4 runs")).to_be_visible()
 

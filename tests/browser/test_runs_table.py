@@ -166,6 +166,53 @@ def test_a_heading_sorts_all_runs_and_the_address_holds_it(lab: Lab, page: Page)
     expect(page.get_by_role("columnheader", name="Execution", exact=False)).to_have_attribute("aria-sort", "ascending")
 
 
+def test_a_value_that_a_popover_drew_before_it_closed_is_not_sent_again(lab: Lab, page: Page) -> None:
+    """After Clear filters, Back, a press on a heading and a filter with other columns."""
+    page.goto(f"{lab.address}/runs?fold=false")
+    page.locator(ROWS).first.wait_for()
+    settle(page)
+    start = page.url
+    page.get_by_role("button", name="Display", exact=True).click()
+    page.get_by_role("combobox", name="Sort by").fill("-seed")
+    page.get_by_role("option", name="Seed ↓", exact=False).click()
+    _close(page, "Display")
+    page.wait_for_url(re.compile("sort=-seed"))
+    page.get_by_role("button", name="Filters", exact=True).click()
+    page.get_by_text("Starred", exact=True).click()
+    page.get_by_role("combobox", name="Experiment").fill("Hogwild")
+    page.get_by_role("option", name="Hogwild!", exact=True).click()
+    _close(page, "Filters (2)")
+    page.get_by_role("button", name="Clear filters").click()
+    expect(page.get_by_role("button", name="Filters", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Execution", exact=False).click()
+    page.wait_for_url(re.compile("sort=-duration"))
+    settle(page)
+    for status in ("finished", "all"):
+        page.get_by_role("button", name=status, exact=True).click()
+        settle(page)
+        expect(page.get_by_role("button", name="Filters", exact=True)).to_be_visible()
+    assert parse_qs(urlsplit(page.url).query) == {"fold": ["false"], "sort": ["-duration"]}
+    page.get_by_role("button", name="Filters", exact=True).click()
+    expect(
+        page.get_by_role("switch", name="Starred").or_(page.get_by_role("checkbox", name="Starred"))
+    ).not_to_be_checked()
+    page.get_by_text("Starred", exact=True).click()
+    _close(page, "Filters (1)")
+    go(page, lab.address, Place("runs", urlsplit(start).path + "?fold=false", "runs. Select"))
+    page.get_by_role("button", name="finished", exact=True).click()
+    settle(page)
+    assert parse_qs(urlsplit(page.url).query) == {"fold": ["false"], "show": ["finished"]}
+
+
+def _close(page: Page, popover: str) -> None:
+    """Close a popover once the console knows what was chosen in it."""
+    settle(page)
+    button = page.get_by_role("button", name=popover, exact=True)
+    while button.count() == 0 or button.get_attribute("aria-expanded") != "false":  # first its open list, then itself
+        page.mouse.click(5, 300)
+        settle(page)
+
+
 def test_a_new_run_keeps_the_ticks_on_their_rows_and_moves_none_under_a_moving_pointer(lab: Lab, page: Page) -> None:
     page.goto(f"{lab.address}/runs?fold=false")
     page.locator(ROWS).first.wait_for()

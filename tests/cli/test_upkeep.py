@@ -1,6 +1,7 @@
 """backup, restore, fsck and gc as a person runs them."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from engine.doctor import Finding
 from engine.home import Home
 from engine.store import Reader, Store
+from engine.upkeep.backups import NOT_IN_A_BACKUP
 from tests.cli.conftest import Parallab
 
 
@@ -68,6 +70,37 @@ def test_fsck_says_mends_and_ends_with_its_code(home: Home, parallab: Parallab, 
     mended = json.loads(parallab("fsck", "--mend", "--json").stdout)
     assert (mended["sound"], [each["state"] for each in mended["findings"]]) == (True, ["mended"])
     assert parallab("fsck").stdout == "No problems found.\n"
+
+
+def test_a_backup_is_checked_as_a_restore_would_without_a_change(
+    home: Home, parallab: Parallab, store: Store, ended: int, tmp_path: Path
+) -> None:
+    none = parallab("backup", "--check")
+    assert (none.returncode, "Make one with: python -m engine backup" in none.stderr) == (3, True), none
+    made = Path(json.loads(parallab("backup", "--json").stdout)["path"])
+    before = {path: path.read_bytes() for path in home.backups.iterdir()}
+    told = parallab("backup", "--check")
+    assert (told.returncode, told.stdout) == (
+        0,
+        f"{made} is sound: 1 run; its checksum, schema and integrity are right.\n",
+    )
+    assert json.loads(parallab("backup", "--check", str(made), "--json").stdout) == {
+        "path": str(made),
+        "sound": True,
+        "runs": 1,
+    }
+    assert {path: path.read_bytes() for path in home.backups.iterdir()} == before
+    made.write_bytes(before[made][:-1] + b"?")
+    broken = parallab("backup", "--check")
+    assert (broken.returncode, "SHA-256 doesn't match" in broken.stderr) == (3, True), broken
+    for words in (("backup", str(made)), ("fsck", str(made))):
+        refused = parallab(*words)
+        assert (refused.returncode, f"python -m engine backup --check {made}" in refused.stderr) == (2, True), refused
+
+
+def test_the_help_of_backup_names_all_that_it_leaves_out(parallab: Parallab) -> None:
+    said = parallab("backup", "--help").stdout
+    assert [each for each in re.findall(r"\w+(?:/|\.json|\.toml)", NOT_IN_A_BACKUP) if each not in said] == []
 
 
 def test_gc_says_before_what_it_would_do(home: Home, parallab: Parallab, store: Store, ended: int) -> None:

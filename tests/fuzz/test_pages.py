@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from app.links.compare import CompareView
-from app.runs.query import CHOICES
+from app.runs.query import NARROWING
 from app.ui.widgets import PAGES
 from engine.home import Home
 from tests.app import quick_pages
@@ -41,7 +41,7 @@ KEYS = (
         "next",
         "v",
     ),
-    *(*CHOICES, *CompareView.__dataclass_fields__),
+    *(*NARROWING, *CompareView.__dataclass_fields__),
 )
 NEAR = some.sampled_from(
     [

@@ -1,11 +1,12 @@
 """The runner's decisions against a real store and a launcher that starts nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from engine.home import Home
+from engine.queue.slots import Slots
 from engine.runner.run_supervisor import EXIT_DEADLINE_S, KILL_DEADLINE_S, MAX_STARTS
 from engine.runner.runner import SPARE_IDLE_S, Runner
 from engine.script.command import read_command
@@ -186,6 +187,29 @@ def test_a_stopping_runner_claims_nothing_and_ends_with_its_last_run(
     paper(runner).ended[paper(runner).submitted[first].pid] = "exited with code 0"
     assert not runner.step()
     assert run_of(runner, second).status == "queued"
+
+
+def test_a_stop_request_holds_at_once_also_between_two_heartbeats_and_during_a_search(
+    runner: Runner, store: Store, queue: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`stop --cancel-runs` frees the slots of the first run before the runner's next heartbeat."""
+    first, second = queue(cores=4), queue(cores=4)
+    store.runner.register(me(), cores=4, gpus=2)
+    assert runner.step()
+    store.claims.end(first, "cancelled", "Cancelled by Ada.")
+    paper(runner).ended[paper(runner).submitted[first].pid] = "exited with code 0"
+    choose = runner.placement._choose
+
+    def asked_meanwhile(holders: Sequence[Run]) -> tuple[Run, Slots] | None:
+        store.runner.ask_to_stop()
+        return choose(holders)
+
+    monkeypatch.setattr(runner.placement, "_choose", asked_meanwhile)
+    runner.step()
+    assert store.read.runner.is_stopping(), "it was asked while it searched"
+    runner.step()
+    assert run_of(runner, second).status == "queued"
+    assert second not in paper(runner).submitted
 
 
 @pytest.mark.parametrize("ends", [True, False])

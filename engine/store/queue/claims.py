@@ -34,13 +34,15 @@ class ClaimCommands:
 
     def claim(self, run_id: int, worker: ProcessIdentity, gpus: Sequence[int], cores: Sequence[int] = ()) -> bool:
         """Assign a queued run to a worker, with its GPUs and CPU cores by number; False if it is no longer queued, or
-        on hold, or fails here: a command whose owner lost the permission while it waited.
+        on hold, or fails here: a command whose owner lost the permission while it waited. False too if the runner was
+        asked to stop, but for a run that needs no core: its worker only follows a folder.
         """
         with self.db.change() as connection:
             cursor = connection.execute(
                 "UPDATE runs SET status = 'starting', claimed_at = ?, starts = starts + 1, gpu_ids = ?, core_ids = ?,"
                 " worker_boot_id = ?, worker_pid = ?, worker_started_ticks = ?, worker_pid_namespace = ?"
-                f" WHERE id = ? AND status = 'queued' AND {NOT_HELD}",
+                f" WHERE id = ? AND status = 'queued' AND {NOT_HELD}"
+                " AND (cores = 0 OR NOT EXISTS (SELECT 1 FROM runner WHERE stopping))",
                 [now(), json.dumps(list(gpus)), json.dumps(list(cores)), *astuple(worker), run_id],
             )
             if cursor.rowcount == 0:

@@ -27,6 +27,10 @@ class RunnerReader:
         found = self.current()
         return found.process if found else None
 
+    def is_stopping(self) -> bool:
+        """Return whether the runner was asked to stop."""
+        return self.db.row("SELECT 1 FROM runner WHERE stopping") is not None
+
     def rank_pids(self, run_id: int) -> list[int]:
         """Return the process ids of the run's ranks."""
         return self.db.column("SELECT pid FROM ranks WHERE run_id = ? AND pid IS NOT NULL", [run_id])

@@ -52,6 +52,9 @@ _RUNS = {
     "created": "runs.created_at",
     "started": "runs.started_at",
     "ended": "runs.ended_at",
+    "source": "coalesce((SELECT replace(kind, 'parallab', 'bundle') FROM origins WHERE origins.run_id = runs.id), "
+    "iif(runs.report_key IS NULL, 'here', 'reported'))",
+    "imported": "EXISTS (SELECT 1 FROM origins WHERE origins.run_id = runs.id)",
     "starred": "runs.starred_by IS NOT NULL",
     "pinned": "runs.pinned_by IS NOT NULL",
     "archived": "runs.archived_by IS NOT NULL",

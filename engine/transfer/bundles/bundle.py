@@ -66,6 +66,14 @@ class ImportResult:
         """Return the outcome as text, with the ids of the new runs."""
         return self.in_words()
 
+    @property
+    def filter(self) -> str:
+        """Return the filter that finds exactly the new runs, or without any those that were here."""
+        ids = sorted(self.ids or set(self.known.values()))
+        if len(ids) > 2 and ids[-1] - ids[0] + 1 == len(ids):  # an import gives numbers in a row
+            return f"id >= {ids[0]} and id <= {ids[-1]}"
+        return f"id in ({', '.join(map(str, ids))})" if len(ids) > 1 else f"id == {ids[0]}"
+
     def in_words(self, *, with_ids: bool = True) -> str:
         """Return the outcome as text."""
         named = ", ".join(map(str, self.ids[:20])) + (f" and {len(self.ids) - 20:,} more" if len(self.ids) > 20 else "")

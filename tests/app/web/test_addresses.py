@@ -11,7 +11,7 @@ from app.links.compare import CompareView
 from app.links.launch import ASKED
 from engine.home import ROOT
 
-KEPT = ("addresses.take", "addresses.kept")
+KEPT = ("addresses.take", "addresses.kept", "addresses.hidden")
 
 
 def names(called: str) -> dict[str, list[str]]:
@@ -35,9 +35,20 @@ def names(called: str) -> dict[str, list[str]]:
 def test_no_name_that_streamlit_binds_is_another_pages_name() -> None:
     bound = [name for found in names("bind").values() for name in found]
     kept = {name for found in names("take").values() for name in found}
-    assert len(bound) > 15 and {"group", "runs", "view"} <= kept
+    assert len(bound) > 10 and {"group", "runs", "view"} <= kept
     assert not set(bound) & (kept | {field.name for field in fields(CompareView)} | set(ASKED))
     assert len(bound) == len(set(bound)), "two pages bind one name"
+
+
+def test_a_popovers_widget_that_the_address_keeps_is_a_hidden_one() -> None:
+    """Or the browser would send its old value again after a link or a button has set another one."""
+    for path in (*(ROOT / "app").rglob("*.py"), *(ROOT / "pages").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.With) and any("popover(" in ast.unparse(item) for item in node.items):
+                body = "\n".join(map(ast.unparse, node.body))
+                assert not any(each in body for each in ("bind=", "addresses.kept", "addresses.take")), (
+                    f"{path}: {body}"
+                )
 
 
 SCRIPT = """

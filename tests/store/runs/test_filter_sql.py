@@ -14,9 +14,13 @@ from hypothesis import strategies as some
 from engine.access.confusables import sort_key
 from engine.errors import EngineError
 from engine.filter import Field, read_filter
+from engine.filter.parser import SOURCES
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, Launch, RankBatch, Reader, Store
+from engine.store.imports.external_import import ExternalRun, take_in
+from engine.store.runs.origins import Kind
+from engine.transfer.bundles.bundle import ImportResult
 from tests.inputs import drawn
 from tests.store.conftest import WORKER
 
@@ -312,6 +316,30 @@ def test_what_only_the_store_has_can_be_asked_for(store: Store, reader: Reader, 
     ] == [old]
     with pytest.raises(EngineError, match="Did you mean colour"):
         reader.fields.filter("color == 3")
+
+
+def test_imported_runs_are_found_by_where_they_are_from(
+    store: Store, reader: Reader, running: Callable[..., int]
+) -> None:
+    own, told = running(), running()
+    at = "2026-01-01T00:00:00.000Z"
+    kinds: tuple[Kind, ...] = ("parallab", "tensorboard", "mlflow")
+    runs = [ExternalRun(kind, kind, kind, [], at, at, 1.0, config={"source": kind}) for kind in kinds]
+    ids = take_in(store, runs, file="f", by="ada")
+    with store.db.change() as connection:
+        connection.execute("UPDATE runs SET report_key = 'key' WHERE id = ?", [told])
+
+    def found(text: str) -> list[int]:
+        return sorted(row.id for row in reader.runs.find(matching=reader.fields.filter(text)))
+
+    assert found("imported") == ids == found('source in ("bundle", "tensorboard", "mlflow")')
+    assert [found(f'source == "{each}"') for each in SOURCES] == [[own], [told], *([run_id] for run_id in ids)]
+    assert found('config.source == "parallab"') == ids[:1], "a setting of that name"
+    with pytest.raises(EngineError, match="Did you mean mlflow"):
+        reader.fields.filter('source == "mlflo"')
+    for chosen in (ids, ids[:1], [own, ids[2]]):
+        assert found(ImportResult(tuple(chosen)).filter) == chosen
+    assert found(ImportResult((), {"7": ids[0], "8": ids[1]}).filter) == ids[:2]
 
 
 @pytest.mark.parametrize("name", ['say "x"', '"', """it's "both" ways""", 'a\\"b', "batch size", "µ.[0]"])
