@@ -1,6 +1,6 @@
 """Why a system works as it does, in one sentence with this run's number, or with the reason why there is none."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.formatting import duration, size
@@ -29,9 +29,7 @@ class _Recorded:
 
     def mean(self, name: str) -> float | None:
         """Return the mean of a metric over all its recorded values; None without any."""
-        found = [each for each in self.summaries if each.metric == name and each.mean is not None]
-        count = sum(each.count - each.nonfinite for each in found)
-        return sum((each.mean or 0.0) * (each.count - each.nonfinite) for each in found) / count if count else None
+        return _mean(self.summaries, name)
 
     def values(self, name: str) -> int:
         """Return how many finite values of a metric were recorded."""
@@ -39,16 +37,29 @@ class _Recorded:
 
     def share(self, kind: str, *phases: str) -> str:
         """Return the share of their time that the ranks of a kind spent in phases, such as `12 %`; empty if none was
-        recorded.
+        recorded. It is the sum of the phases' shares as `summary_sentence` shows them, each rounded.
         """
         spent = [self.phases[row.rank] for row in self.ranks if kind_of(row.role) == kind and row.rank in self.phases]
-        total = sum(sum(each.values()) for each in spent)
-        return f"{100 * sum(each.get(phase, 0.0) for each in spent for phase in phases) / total:.0f} %" if total else ""
+        shares = _shares(spent, phases)
+        return f"{sum(round(100 * share) for share in shares.values())} %" if shares else ""
 
     def count(self, name: str, otherwise: int = 1) -> int:
         """Return a setting that is a whole number."""
         found = self.settings.get(name)
         return found if isinstance(found, int) else otherwise
+
+
+def _shares(spent: Sequence[Mapping[str, float]], phases: Iterable[str]) -> dict[str, float]:
+    """Return the share of each phase in the time of some ranks; empty if none was recorded."""
+    total = sum(sum(each.values()) for each in spent)
+    return {phase: sum(each.get(phase, 0.0) for each in spent) / total for phase in phases} if total else {}
+
+
+def _mean(summaries: Sequence[Summary], name: str) -> float | None:
+    """Return the mean of a metric over all its recorded values; None without any."""
+    found = [each for each in summaries if each.metric == name and each.mean is not None]
+    count = sum(each.count - each.nonfinite for each in found)
+    return sum((each.mean or 0.0) * (each.count - each.nonfinite) for each in found) / count if count else None
 
 
 def why_of(experiment: str) -> bool:
@@ -214,9 +225,11 @@ def _solved(run: _Recorded) -> str:
 def _pipeline(run: _Recorded) -> str:
     config = PipelineConfig.model_construct(**run.settings)  # type: ignore[arg-type]
     layout, schedule = config.layout, config.schedule
-    measured = run.mean("perf/bubble_share")
+    measured = run.mean(BUBBLE)
     here = (
-        f"here it is {number(measured, 3)} %, the mean of all batches" if measured is not None else "not recorded here"
+        f"here it is {number(measured, 3)} %, the mean of all batches, in which transfers count as idle time"
+        if measured is not None
+        else "not recorded here"
     )
     bound, least, most = _of_these_stages(run, config)
     if bound > 100 * ideal_bubble(schedule, layout) + LEAST_POINTS:
@@ -235,6 +248,7 @@ def _pipeline(run: _Recorded) -> str:
     )
 
 
+BUBBLE = "perf/bubble_share"
 LEAST_POINTS = 1.0
 """A bubble of measured stages that exceeds that of equal ones by less is no news."""
 
@@ -330,7 +344,8 @@ def summary_sentence(
     took = (
         f" in {duration(run.execution_time_s)}" if run.execution_time_s is not None else " so far" if run.active else ""
     )
-    parts = [value + took, _target(run, known, result.value), _waiting(run, phases, ranks), _staleness(summaries)]
+    waiting = _idle(summaries) or _waiting(run, phases, ranks)
+    parts = [value + took, _target(run, known, result.value), waiting, _staleness(summaries)]
     bad = not_learned(entry)
     return " ".join(filter(None, (bad.sentence if bad else "", "; ".join(filter(None, parts)) + ".")))
 
@@ -345,19 +360,24 @@ def _target(run: Run, known: Metric, value: float) -> str:
     return f"target {number(goal)} {reached}"
 
 
+def _idle(summaries: Sequence[Summary]) -> str:
+    """Return which share of its time a pipeline's stages were idle: its bubble, as `why` gives it; otherwise empty."""
+    bubble = _mean(summaries, BUBBLE)
+    return "" if bubble is None else f"stages were idle {number(bubble, 3)} % of the time"
+
+
 def _waiting(run: Run, phases: Mapping[int, Mapping[str, float]], ranks: Sequence[RankRow]) -> str:
     """Return which share of their time the ranks that are no servers waited and communicated."""
     experiment = known_experiment(run.experiment)
     servers = experiment.server_roles if experiment else ()
     kinds = {row.rank: row.role.rstrip("0123456789") for row in ranks if row.role not in servers}
     measured = [phases[rank] for rank in kinds if rank in phases]
-    total = sum(sum(spent.values()) for spent in measured)
-    if len(measured) < 2 or not total:
+    words = {**_WORDS, **_WORDS_OF.get(run.experiment, {})}
+    shares = _shares(measured, words)
+    if len(measured) < 2 or not shares:
         return ""
     who = f"{next(iter(kinds.values()))}s" if len(set(kinds.values())) == 1 else "ranks"
-    words = {**_WORDS, **_WORDS_OF.get(run.experiment, {})}
-    shares = {word: sum(spent.get(phase, 0.0) for spent in measured) / total for phase, word in words.items()}
-    said = [f"{word} {share:.0%}".replace("%", " %") for word, share in shares.items() if share >= LITTLE]
+    said = [f"{words[phase]} {100 * share:.0f} %" for phase, share in shares.items() if share >= LITTLE]
     if not any(shares.values()):
         return f"{who} never waited"
     return f"{who} {' and '.join(said) or f'waited less than {100 * LITTLE:g} %'} of the time"
@@ -382,9 +402,5 @@ _WORDS_OF: Mapping[str, Mapping[str, str]] = {"hogwild": {"wait": "waited for th
 
 def _staleness(summaries: Sequence[Summary]) -> str:
     """Return how old gradients were when they were applied, in updates."""
-    recorded = [each for each in summaries if each.metric == "perf/staleness" and each.mean is not None]
-    count = sum(each.count - each.nonfinite for each in recorded)
-    if not count:
-        return ""
-    mean = sum((each.mean or 0.0) * (each.count - each.nonfinite) for each in recorded) / count
-    return f"gradients were {counted(number(mean, 2), 'update')} old on average"
+    mean = _mean(summaries, "perf/staleness")
+    return "" if mean is None else f"gradients were {counted(number(mean, 2), 'update')} old on average"
