@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.charts import number_charts
 from app.charts.curve_charts import MOST_NAMED
-from app.compare.groups import ComparedGroup, limit_of, missing_bands
+from app.compare.groups import ComparedGroup, in_picture, limit_of, missing_bands
 from app.compare.lines import Compared
 from app.compare.selection import names_of
 from app.compare.session_state import key_of, one_of, several_of
@@ -80,6 +80,11 @@ def bars(found: Compared, view: CompareView, above: DeltaGenerator) -> CompareVi
         alt=f"{label(name)}, {len(parts)} {'groups' if found.groups else 'runs'}",
         height=height,
         colours=colours,
+        says=in_picture(
+            {part.name.rpartition(" (n=")[0]: len(part.values) for part in parts}, found.groups, view.stat, view.band
+        )  # type: ignore[arg-type]
+        if found.groups
+        else "",
     )
     show_omitted(found, [run.id for run in found.runs if run.id not in numbers], label(name))
     said = [missing_bands(found.groups, view.band), limit_of(view.stat, view.band)] if found.groups else []

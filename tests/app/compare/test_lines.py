@@ -197,6 +197,29 @@ def test_the_table_shows_the_chosen_statistic_and_band_and_says_which(
     assert f"Groups: {note} the values of their runs." in said(test)
 
 
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ({"runs": "1-3", "band": "ci"}, "trainers 2: mean of 3 runs, band: 95 % confidence interval"),
+        ({"runs": "1-6"}, "Mean of 3 runs per group, band: ± standard deviation"),
+        ({"runs": "1-7", "stat": "median", "band": "none"}, "Median of the runs of each group"),
+        ({"runs": "7"}, "trainers 8: one run"),
+        ({"runs": "7", "group": "none"}, "7: Hogwild!, quick"),
+        ({"runs": "1-3", "group": "none"}, ""),
+    ],
+)
+def test_a_picture_says_what_its_lines_and_bands_are(
+    ids: list[int], monkeypatch: pytest.MonkeyPatch, query: dict[str, str], says: str
+) -> None:
+    drawn = dict[str, Any]()
+    monkeypatch.setattr(components, "shown", lambda key, content, *_: drawn.update({key: content}))
+    for tab, key in (("curves", f"compare-{ACCURACY}"), ("bars", "compare-bars")):
+        if tab == "curves" or "none" not in query.values():
+            opened("compare", {"group": "trainers", "metrics": ACCURACY, "tab": tab, **query})
+            found = drawn[key]["figure"]["layout"]["meta"].get("says", "")
+            assert found == says
+
+
 def test_an_address_of_lines_comes_back_and_earlier_ones_mean_what_they_did() -> None:
     query = {"runs": "1-7", "pins": "3,5", "base": "none", "members": "4", "only": "5", "columns": "note", "v": "3"}
     view, warnings = read_view(query)
