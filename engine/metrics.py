@@ -1,5 +1,6 @@
 """Every metric by name: label, unit and which direction is better. Torch-free."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
@@ -315,8 +316,10 @@ def _of_museum(name: str) -> Metric | None:
     return None
 
 
-_LOWER = ("loss", "err", "perplexity", "mse", "mae")
-_HIGHER = ("acc", "f1", "auc", "reward", "return", "score", "bleu")
+_LOWER = re.compile(
+    r"loss|err|perplexity|ppl|nll|mse|mae|cross_?entropy|latency|runtime|duration|(?<![a-z])time(?![a-z])"
+)
+_HIGHER = re.compile(r"acc|f1|auc|reward|return|score|bleu")
 """Parts of the names of metrics whose lower or higher values are usually better."""
 
 
@@ -333,8 +336,8 @@ class MetricSetting:
     def usual(cls, name: str) -> "MetricSetting":
         """Return the setting of a metric that nobody has set."""
         known, low = metric(name), name.lower()
-        is_low, is_high = (any(word in low for word in words) for words in (_LOWER, _HIGHER))
-        return cls(unit=known.unit, better=known.better or ("min" if is_low else "max" if is_high else ""))
+        guess: Literal["max", "min", ""] = "min" if _LOWER.search(low) else "max" if _HIGHER.search(low) else ""
+        return cls(unit=known.unit, better=known.better or ("" if name in METRICS else guess))
 
 
 def as_set(name: str, settings: Mapping[str, MetricSetting]) -> Metric:

@@ -20,6 +20,7 @@ from app.report import page_capture
 from app.ui import components, widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
+from engine.filter.tree import metric_written
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 
@@ -116,12 +117,20 @@ def comparison(reader: Reader, token: int, view: CompareView, runs: tuple[RunRow
 def _beside_lines(reader: Reader, whole: lines.Compared, shown: lines.Compared, view: CompareView) -> CompareView:
     """Show a tab of the runs `shown`, with the table of all lines beside it."""
     known = lines.known_columns(whole.runs)
-    columns = [name for name in view.columns if name in known]
+    asked = session_state.current(view, "metrics") if view.tab == "curves" else ()
+    of_metrics = [name for metric in asked if (name := metric_written(metric, "last")) in known]
+    columns = [name for name in view.columns if name in known] or of_metrics
     above = st.container()
     left, right = st.columns([2, 4] if len(columns) < 2 else [3, 4], gap="medium")
     with left, st.container(key="compare-lines"):
         view = several_of(
-            view, "columns", "Columns", known, lines.column_title, placeholder="Result", help=lines.COLUMNS_HELP
+            view,
+            "columns",
+            "Columns",
+            known,
+            lines.column_title,
+            placeholder="Result, or the chosen metrics",
+            help=lines.COLUMNS_HELP,
         )
         beside = st.container()
     fewer: Mapping[str, Sequence[str]] = {}
@@ -131,7 +140,7 @@ def _beside_lines(reader: Reader, whole: lines.Compared, shown: lines.Compared, 
         else:
             view = (number_tabs.bars if view.tab == "bars" else number_tabs.scatter)(shown, view, above)
     results = [view.number] if view.tab == "bars" and view.number else numeric_names(whole.runs)[:1]
-    columns = [name for name in view.columns if name in known] or results
+    columns = columns or results
     if view.tab == "bars":  # its value and what it is apart from the baseline's come before all else
         columns = list(dict.fromkeys([*results, *columns]))
     with beside:

@@ -14,7 +14,7 @@ from app.charts.curve_data import DrawnCurve
 from app.charts.curve_points import is_noiseless, metric_of, smoothed
 from app.charts.plotly_figures import Look, PlainFigure, as_label, axis_title, range_mode
 from engine.analysis.statistics.groups import BandLine, counted
-from engine.analysis.statistics.intervals import Aligned, Floats
+from engine.analysis.statistics.intervals import METHODS, Aligned, Floats
 from engine.errors import amount
 from engine.metrics import metric
 from engine.store.records import RunRow
@@ -373,7 +373,7 @@ def groups_frame(groups: Sequence[GroupLine], axis: str) -> "pd.DataFrame":
                 "value": group.line.centre,
                 "low": group.line.low,
                 "high": group.line.high,
-                "band": group.line.method,
+                "band": [METHODS[each] for each in group.line.method],
             }
         )[group.line.count > 0]
         for group in groups

@@ -12,7 +12,7 @@ from app.charts.curve_charts import NUMBER, possible
 from app.charts.plotly_figures import FROM_ZERO, Look, as_label, axis_title
 from engine.analysis.run_values import Value, label, split
 from engine.analysis.statistics.groups import BandLine, Spread, line
-from engine.analysis.statistics.intervals import Statistic
+from engine.analysis.statistics.intervals import METHODS, Statistic
 from engine.config_values import value_in_words
 from engine.metrics import metric
 
@@ -141,7 +141,7 @@ def bars_frame(found: Sequence[ResultBar], number: str, statistic: Statistic, sp
             statistic: [float(each.centre[0]) for each in lines],
             "low": [float(each.low[0]) for each in lines],
             "high": [float(each.high[0]) for each in lines],
-            "band": [str(each.method[0]) for each in lines],
+            "band": [METHODS[each.method[0]] for each in lines],
         }
     )
 

@@ -110,9 +110,14 @@ def shown(
     height: int,
     colours: Sequence[int | Mapping[str, float]] = (),
     table: bool = False,
+    says: str = "",
 ) -> dict[str, Any]:
     """Return a figure for figure.js; `colours` gives each trace its palette index, or a shade."""
-    return {"figure": plain(picture), "alt": alt, "height": height, "colours": list(colours), "table": table}
+    figure = plain(picture)
+    if says:
+        layout = figure["layout"]
+        figure = {**figure, "layout": {**layout, "meta": {**(layout.get("meta") or {}), "says": says}}}
+    return {"figure": figure, "alt": alt, "height": height, "colours": list(colours), "table": table}
 
 
 def phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str]) -> PlainFigure:

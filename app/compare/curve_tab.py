@@ -22,7 +22,7 @@ from app.charts.curve_points import (
     usual_axis,
 )
 from app.compare import zoom as compare_zoom
-from app.compare.groups import binned, explained, lines_of, missing_bands
+from app.compare.groups import binned, explained, in_picture, lines_of, missing_bands
 from app.compare.lines import Compared, pressed
 from app.compare.session_state import key_of, one_of, several_of
 from app.compare.tab_widgets import log_toggle, show_note, show_omitted, table_of
@@ -31,7 +31,7 @@ from app.report import Chart, page_capture
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.comparability import unreliable
-from engine.analysis.result import lower_first, ranking_metric
+from engine.analysis.result import lower_first, ranking_metric, upper_first
 from engine.analysis.run_values import curves_among, metric_among, metric_names, seed_word, setting_among
 from engine.analysis.scaling.targets import choices, time_text, to_goal, usual_target, way
 from engine.errors import counted
@@ -251,6 +251,7 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
         height=curve_charts.HEIGHT_PX,
         colours=chart.picture.colours,
         zoom=zoom,
+        says=_in_picture(found, view, chart),
         on_press=pressed,
     )
     said = [chart.sentence]
@@ -269,6 +270,16 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
     show_omitted(found, [run.id for run in found.runs if run.id not in chart.runs], f"{known.label} by {along}")
     table_of(name, chart.frame, f"{known.label} against {along}")
     return replace(chart, has_more=bool(zoom))
+
+
+def _in_picture(found: Compared, view: CompareView, chart: _Chart) -> str:
+    """Return what the lines of a chart are where it leaves the page, and whose a line is that has no legend."""
+    if chart.lines:
+        return in_picture({line.name: line.count for line in chart.lines}, found.groups, view.stat, view.band)  # type: ignore[arg-type]
+    name = found.names[next(iter(chart.runs))] if len(chart.runs) == 1 else ""
+    is_smoothed = any("smoothed" in (trace.get("meta") or {}).get("as", "") for trace in chart.picture.figure["data"])
+    smoothing = f"smoothed by {view.smooth:g}; pale lines as recorded" if is_smoothed else ""
+    return ": ".join(filter(None, (name, smoothing))) if name else upper_first(smoothing)
 
 
 def _single(reader: Reader, found: Compared, view: CompareView, name: str) -> _Chart:

@@ -2,13 +2,14 @@
 Pure, except for reading from the store.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.charts import curve_data
 from app.charts.curve_charts import GroupLine, group_line, possible
 from app.charts.curve_data import Within
 from app.compare.selection import fewest
+from engine.analysis.result import upper_first
 from engine.analysis.run_values import (
     ABOUT,
     EXPERIMENT,
@@ -23,6 +24,7 @@ from engine.analysis.run_values import (
 )
 from engine.analysis.statistics.groups import FEWEST_IN_BAND, Spread
 from engine.analysis.statistics.intervals import FEWEST, LIMIT, Statistic
+from engine.errors import counted
 from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow, is_complete
@@ -123,6 +125,20 @@ def lines_of(
         values, raw = curve_data.group_line(reader, group.runs, metric, axis, statistic, spread, log=log, within=within)
         found.append(group_line(group.name, group.runs, values, possible(raw, metric), axis, log=log))
     return found
+
+
+def in_picture(sizes: Mapping[str, int], groups: Sequence[ComparedGroup], statistic: Statistic, spread: Spread) -> str:
+    """Return what the line and band of groups of so many runs are, for a picture; with the name of a group that is
+    alone there, which has no legend. `sizes` are the numbers of runs in its lines by group.
+    """
+    counts = {*sizes.values()}
+    runs = counted(counts.pop(), "run") if len(counts) == 1 else "the runs of each group"
+    per_group = " per group" if len(sizes) > 1 and not counts else ""
+    if not any(size > 1 for size in sizes.values()):
+        return f"{next(iter(sizes))}: one run" if len(sizes) == 1 else ""
+    band = "" if spread == "none" else f", band: {band_named(spread, groups, statistic)}"
+    said = f"{STATISTICS[statistic].lower()} of {runs}{per_group}{band}"
+    return f"{next(iter(sizes))}: {said}" if len(sizes) == 1 else upper_first(said)
 
 
 def explained(lines: Sequence[GroupLine], statistic: str, spread: str) -> str:

@@ -5,14 +5,15 @@ charts that is their legend, with columns that sort it and differences to the ba
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
+from app.charts.curve_charts import possible
 from app.charts.plotly_figures import Look, look, looks
 from app.compare import session_state
-from app.compare.groups import ComparedGroup, groups_of, usual_grouping
+from app.compare.groups import STATISTICS, ComparedGroup, band_named, groups_of, usual_grouping
 from app.compare.selection import NOTES, names_of
 from app.core.assets import at
 from app.core.formatting import in_percent_and_errors, signed, tone
@@ -24,7 +25,9 @@ from app.ui.run_state import outcome
 from engine.analysis.result import better_values, few_images
 from engine.analysis.run_values import field_names, is_timed, label, metric_among, number, shown, split
 from engine.analysis.run_values import names as number_names
-from engine.analysis.statistics.intervals import FEWEST, MeanDifference, difference_of_means
+from engine.analysis.statistics.groups import BandLine
+from engine.analysis.statistics.groups import line as statistic_of
+from engine.analysis.statistics.intervals import FEWEST, METHODS, MeanDifference, difference_of_means
 from engine.config_values import value_in_words
 from engine.filter import Names, read_field
 from engine.store import Reader
@@ -39,6 +42,8 @@ COLUMNS_HELP = (
     "every chart; Δ makes it the baseline of the others. A press on a group, here or in a chart, shows its runs; on a "
     "run, that run alone; a second press shows the others again."
 )
+SYMMETRIC = ("sd", "se")
+"""Bands that reach as far above a value as below it."""
 MOST_TEXTS = 3
 """Maximum number of different texts in one cell."""
 
@@ -219,6 +224,7 @@ def table(
     data = {"rows": entries, "columns": heads, "grouped": bool(found.groups), "narrowed": is_narrowed}
     components.lines(KEY, data, on_press=partial(pressed, KEY))
     page_capture.table("Lines beside the charts", lambda: _frame(lines, list(cells.values())))
+    notes = list[str]()
     if base:
         said = (
             f"Differences of means to {base.name}, in percent and in standard errors (SE, Welch); coloured where the "
@@ -226,8 +232,19 @@ def table(
             if base.is_group
             else f"Differences to {base.name}, in percent. Single runs have no standard error: group them."
         )
+        notes.append(said)
+    if any(line.is_group and len(column.values(line)) > 1 for column in cells.values() for line in lines):
+        notes.append(f"Groups: {_statistic(found, view)} of the values of their runs.")
+    for said in notes:
         st.caption(as_text(said))
         page_capture.words([said])
+
+
+def _statistic(found: Compared, view: CompareView) -> str:
+    """Return what the value and the band of a group are, such as `mean ± standard deviation`."""
+    band = band_named(view.band, found.groups, view.stat)  # type: ignore[arg-type]
+    between = "" if view.band == "none" else f" {band}" if view.band in SYMMETRIC else f" and {band}"
+    return STATISTICS[view.stat].lower() + between
 
 
 def pressed(key: str) -> None:
@@ -243,7 +260,7 @@ class _Column:
     def __init__(
         self, name: str, reader: Reader, found: Compared, view: CompareView, base: ComparedLine | None
     ) -> None:
-        self.name, self.base = name, base
+        self.name, self.base, self._view = name, base, view
         self._metric = metric_among(of[0], found.runs) if (of := split(name)) else None
         self._better = better_values(of[0], found.runs) if of else None
         is_left_out = bool(found.groups) and is_timed(name) and not view.disturbed
@@ -265,7 +282,12 @@ class _Column:
     def order(self, line: ComparedLine) -> tuple[bool, float, str]:
         """Return what a line is sorted by: numbers before texts."""
         values = self.values(line) or [held for run in line.runs if (held := number(run, self.name)) is not None]
-        return (not values, fmean(values) if values else 0.0, ", ".join(self.texts(line)))
+        return (not values, self._band(values).centre[0] if values else 0.0, ", ".join(self.texts(line)))
+
+    def _band(self, values: Sequence[float]) -> BandLine:
+        """Return the statistic and the band of a line's values, as in the charts."""
+        found = statistic_of(np.array(values)[:, None], self._view.stat, self._view.band)  # type: ignore[arg-type]
+        return possible(found, self._metric.name) if self._metric and found.method[0] not in SYMMETRIC else found
 
     def difference(self, line: ComparedLine) -> MeanDifference | None:
         """Return the difference of a line to the baseline; None of the baseline and its runs, and without values."""
@@ -280,8 +302,18 @@ class _Column:
             return {"text": ", ".join(texts[:MOST_TEXTS]) + (" …" if len(texts) > MOST_TEXTS else "") or "–"}
         if not (values := self.values(line)):
             return {"text": "–", "title": "No value" + (" of a run that was not disturbed" if self._apart else "")}
-        spread = f" ± {self._number(stdev(values), 2)}" if len(values) > 1 else ""
-        cell = {"text": self._number(fmean(values)) + spread, "title": "Mean ± standard deviation" if spread else ""}
+        band = self._band(values)
+        cell = {"text": self._number(band.centre[0]), "title": ""}
+        if method := METHODS[band.method[0]]:
+            centre, low, high = (each[0] for each in (band.centre, band.low, band.high))
+            is_symmetric = band.method[0] in SYMMETRIC
+            ends = (
+                f"± {self._number(high - centre, 2)}"
+                if is_symmetric
+                else f"({self._number(low)} – {self._number(high)})"
+            )
+            statistic = STATISTICS[self._view.stat] + ("" if is_symmetric else ",")
+            cell = {"text": f"{cell['text']} {ends}", "title": f"{statistic} {method}, n={len(values)}"}
         return cell | self._delta(line, found) if (found := self.difference(line)) and self.base else cell
 
     def _delta(self, line: ComparedLine, found: MeanDifference) -> dict[str, str]:
@@ -320,13 +352,13 @@ class _Column:
         return [column_title(self.name), *(f"{column_title(self.name)}, {part}" for part in parts if self._metric)]
 
     def plain(self, line: ComparedLine) -> list[float | str | None]:
-        """Return the unrounded values of a line: the mean, and its difference to the baseline."""
+        """Return the unrounded values of a line: its statistic, and its mean's difference to the baseline."""
         if not self._metric:
             return [", ".join(self.texts(line))]
         values, found = self.values(line), self.difference(line)
         low, high = (found.interval if found else None) or (None, None)
         of_base = [found.mean, found.error, low, high] if found else [None] * 4
-        return [fmean(values) if values else None, *(of_base if self.base else ())]
+        return [float(self._band(values).centre[0]) if values else None, *(of_base if self.base else ())]
 
 
 def _sorted(

@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.charts import number_charts
 from app.charts.curve_charts import MOST_NAMED
-from app.compare.groups import ComparedGroup, limit_of, missing_bands
+from app.compare.groups import ComparedGroup, in_picture, limit_of, missing_bands
 from app.compare.lines import Compared
 from app.compare.selection import names_of
 from app.compare.session_state import key_of, one_of, several_of
@@ -78,6 +78,7 @@ def bars(found: Compared, view: CompareView, above: DeltaGenerator) -> CompareVi
         if (own := {run.id: numbers[run.id] for run in group.runs if run.id in counted})
     ]
     log = _log(view, {"x": numbers.values()})
+    sizes = {part.name.rpartition(" (n=")[0]: len(part.values) for part in parts}
     picture, colours, height = number_charts.bars(parts, name, view.stat, view.band, log="x" in log)  # type: ignore[arg-type]
     components.figure(
         "compare-bars",
@@ -85,6 +86,7 @@ def bars(found: Compared, view: CompareView, above: DeltaGenerator) -> CompareVi
         alt=f"{label(name)}, {len(parts)} {'groups' if found.groups else 'runs'}",
         height=height,
         colours=colours,
+        says=in_picture(sizes, found.groups, view.stat, view.band) if found.groups else "",  # type: ignore[arg-type]
     )
     show_omitted(found, [run.id for run in found.runs if run.id not in numbers], label(name))
     said = [missing_bands(found.groups, view.band), limit_of(view.stat, view.band)] if found.groups else []

@@ -1,6 +1,6 @@
 """Why a system works as it does, in one sentence with this run's number, or with the reason why there is none."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.formatting import duration, size
@@ -31,34 +31,45 @@ class _Recorded:
 
     def mean(self, name: str) -> float | None:
         """Return the mean of a metric over all its recorded values; None without any."""
-        found = [each for each in self.summaries if each.metric == name and each.mean is not None]
-        count = sum(each.count - each.nonfinite for each in found)
-        return sum((each.mean or 0.0) * (each.count - each.nonfinite) for each in found) / count if count else None
+        return _mean(self.summaries, name)
 
     def values(self, name: str) -> int:
         """Return how many finite values of a metric were recorded."""
         return sum(each.count - each.nonfinite for each in self.summaries if each.metric == name)
 
     def share(self, kind: str, *phases: str) -> str:
-        """Return the share of their time that the ranks of a kind spent in phases, such as `12 %`: the sum of the
-        rounded shares, as `summary_sentence` states each; empty if none was recorded.
+        """Return the share of their time that the ranks of a kind spent in phases, such as `12 %`; empty if none was
+        recorded. It is the sum of the phases' shares as `summary_sentence` shows them, each rounded.
         """
-        spent = [self.phases[row.rank] for row in self.ranks if kind_of(row.role) == kind and row.rank in self.phases]
-        total = sum(sum(each.values()) for each in spent)
-        parts = (sum(each.get(phase, 0.0) for each in spent) for phase in phases)
-        return f"{sum(round(100 * part / total) for part in parts)} %" if total else ""
+        shares = _shares(self._spent(kind), phases)
+        return f"{sum(round(100 * share) for share in shares.values())} %" if shares else ""
 
     def exchange(self, kind: str) -> str:
         """Return what the ranks of a kind did besides work, in the words of the run's result, such as `waited 1 % and
         communicated 61 % of the time`; empty if none was recorded.
         """
-        spent = [self.phases[row.rank] for row in self.ranks if kind_of(row.role) == kind and row.rank in self.phases]
-        return _shares(spent, _WORDS)
+        return _idle_in_words(self._spent(kind), _WORDS)
+
+    def _spent(self, kind: str) -> list[Mapping[str, float]]:
+        return [self.phases[row.rank] for row in self.ranks if kind_of(row.role) == kind and row.rank in self.phases]
 
     def count(self, name: str, otherwise: int = 1) -> int:
         """Return a setting that is a whole number."""
         found = self.settings.get(name)
         return found if isinstance(found, int) else otherwise
+
+
+def _shares(spent: Sequence[Mapping[str, float]], phases: Iterable[str]) -> dict[str, float]:
+    """Return the share of each phase in the time of some ranks; empty if none was recorded."""
+    total = sum(sum(each.values()) for each in spent)
+    return {phase: sum(each.get(phase, 0.0) for each in spent) / total for phase in phases} if total else {}
+
+
+def _mean(summaries: Sequence[Summary], name: str) -> float | None:
+    """Return the mean of a metric over all its recorded values; None without any."""
+    found = [each for each in summaries if each.metric == name and each.mean is not None]
+    count = sum(each.count - each.nonfinite for each in found)
+    return sum((each.mean or 0.0) * (each.count - each.nonfinite) for each in found) / count if count else None
 
 
 def why_of(experiment: str) -> bool:
@@ -86,7 +97,7 @@ def _hogwild(run: _Recorded) -> str:
         checks = run.values("perf/overwritten_updates")
         here = f"here others wrote 0 % of the sampled weights during a trainer's own write ({counted(checks, 'check')})"
     elif met is not None:
-        here = f"here others wrote {number(met, unit='%')} % of the sampled weights during a trainer's own write"
+        here = f"here others wrote {number(met, 3)} % of the sampled weights during a trainer's own write"
     elif run.settings.get("variant") == "tutorial":
         here = "how often they met here is not known, since the variant tutorial does not measure it"
     else:
@@ -225,9 +236,9 @@ def _solved(run: _Recorded) -> str:
 def _pipeline(run: _Recorded) -> str:
     config = PipelineConfig.model_construct(**run.settings)  # type: ignore[arg-type]
     layout, schedule = config.layout, config.schedule
-    measured = run.mean("perf/bubble_share")
+    measured = run.mean(BUBBLE)
     here = (
-        f"here it is {number(measured, unit='%')} %, the mean of all batches"
+        f"here it is {number(measured, 3)} %, the mean of all batches, in which transfers count as idle time"
         if measured is not None
         else "not recorded here"
     )
@@ -248,6 +259,7 @@ def _pipeline(run: _Recorded) -> str:
     )
 
 
+BUBBLE = "perf/bubble_share"
 LEAST_POINTS = 1.0
 """A bubble of measured stages that exceeds that of equal ones by less is no news."""
 
@@ -346,7 +358,7 @@ def summary_sentence(
     parts = [
         value + _of_episode(run, known) + took,
         _target(run, known, result.value),
-        _waiting(run, phases, ranks),
+        _idle(summaries) or _waiting(run, phases, ranks),
         _staleness(summaries),
     ]
     bad = not_learned(entry)
@@ -372,6 +384,12 @@ def _target(run: Run, known: Metric, value: float) -> str:
     return f"target {number(goal)} {reached}"
 
 
+def _idle(summaries: Sequence[Summary]) -> str:
+    """Return which share of its time a pipeline's stages were idle: its bubble, as `why` gives it; otherwise empty."""
+    bubble = _mean(summaries, BUBBLE)
+    return "" if bubble is None else f"stages were idle {number(bubble, 3)} % of the time"
+
+
 def _waiting(run: Run, phases: Mapping[int, Mapping[str, float]], ranks: Sequence[RankRow]) -> str:
     """Return which share of their time the ranks that are no servers waited and communicated."""
     experiment = known_experiment(run.experiment)
@@ -381,17 +399,16 @@ def _waiting(run: Run, phases: Mapping[int, Mapping[str, float]], ranks: Sequenc
     if len(measured) < 2:
         return ""
     who = f"{next(iter(kinds.values()))}s" if len(set(kinds.values())) == 1 else "ranks"
-    did = _shares(measured, {**_WORDS, **_WORDS_OF.get(run.experiment, {})})
+    did = _idle_in_words(measured, {**_WORDS, **_WORDS_OF.get(run.experiment, {})})
     return f"{who} {did}" if did else ""
 
 
-def _shares(measured: Sequence[Mapping[str, float]], words: Mapping[str, str]) -> str:
+def _idle_in_words(measured: Sequence[Mapping[str, float]], words: Mapping[str, str]) -> str:
     """Return the shares of the time of some ranks in phases, by their words; empty if none was recorded."""
-    total = sum(sum(spent.values()) for spent in measured)
-    if not total:
+    shares = _shares(measured, words)
+    if not shares:
         return ""
-    shares = {word: sum(spent.get(phase, 0.0) for spent in measured) / total for phase, word in words.items()}
-    said = [f"{word} {share:.0%}".replace("%", " %") for word, share in shares.items() if share >= LITTLE]
+    said = [f"{words[phase]} {100 * share:.0f} %" for phase, share in shares.items() if share >= LITTLE]
     if not any(shares.values()):
         return "never waited"
     return f"{' and '.join(said) or f'waited less than {100 * LITTLE:g} %'} of the time"
@@ -416,9 +433,5 @@ _WORDS_OF: Mapping[str, Mapping[str, str]] = {"hogwild": {"wait": "waited for th
 
 def _staleness(summaries: Sequence[Summary]) -> str:
     """Return how old gradients were when they were applied, in updates."""
-    recorded = [each for each in summaries if each.metric == "perf/staleness" and each.mean is not None]
-    count = sum(each.count - each.nonfinite for each in recorded)
-    if not count:
-        return ""
-    mean = sum((each.mean or 0.0) * (each.count - each.nonfinite) for each in recorded) / count
-    return f"gradients were {age_in_words(mean)} old on average"
+    mean = _mean(summaries, "perf/staleness")
+    return "" if mean is None else f"gradients were {age_in_words(mean)} old on average"

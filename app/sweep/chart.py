@@ -155,7 +155,12 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
         st.write("Points appear as runs finish." if sweep.active else "Nothing to plot: no run of this sweep finished.")
         return
     components.figure(
-        f"sweep-{sweep.id}-{name}", drawn.picture, alt=drawn.title, height=HEIGHT_PX, colours=drawn.colours
+        f"sweep-{sweep.id}-{name}",
+        drawn.picture,
+        alt=drawn.title,
+        height=HEIGHT_PX,
+        colours=drawn.colours,
+        says=drawn.says,
     )
     if drawn.finding:
         st.markdown(f"**{as_text(drawn.finding)}**")
@@ -184,6 +189,8 @@ class _Drawn:
     """None without a point that counts."""
     finding: str = ""
     """What repeats without a varied setting have in common; empty for other sweeps."""
+    says: str = ""
+    """What lines, markers and band of repeated runs are."""
 
 
 def _other_metrics(
@@ -226,7 +233,8 @@ def _drawn(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader, *, w
     repeats = groups and not sweep.fields and not by_rank
     unit, by_median = metric_among(name, every).unit, is_by_median(sweep, name)
     finding = _of_repeats(groups, unit, by_median=by_median) if repeats else ""
-    return _Drawn(picture, colours, title, sentences, rows, finding)
+    says = sentences[0] if any(len(group.values) > 1 for group in groups) else ""
+    return _Drawn(picture, colours, title, sentences, rows, finding, says)
 
 
 def _captions(

@@ -230,6 +230,7 @@ def figure(
     colours: Sequence[int | Mapping[str, float]] = (),
     table: bool = False,
     zoom: str = "",
+    says: str = "",
     on_press: Callable[[str], None] | None = None,
 ) -> None:
     """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette, or a shade as
@@ -237,9 +238,10 @@ def figure(
     its `meta` what a `press` on it asks for.
 
     `table` adds a collapsed table of the numbers below. A zoom is kept until the layout's `uirevision` changes; `zoom`
-    is the address of a route that returns the visible range of the traces at a finer resolution.
+    is the address of a route that returns the visible range of the traces at a finer resolution. `says` stands below
+    the title where the chart leaves the page: what its line and band are, in saved pictures and presented.
     """
-    content = plotly_figures.shown(picture, alt=alt, height=height, colours=colours, table=table)
+    content = plotly_figures.shown(picture, alt=alt, height=height, colours=colours, table=table, says=says)
     page_capture.chart(alt, content["figure"], height=height, colours=colours)
     shown(key, content | {"zoom": zoom} if zoom else content, on_press)
 

@@ -8,11 +8,22 @@ from statistics import fmean
 from typing import Any, Literal
 
 from engine.analysis.comparability import block_of
-from engine.analysis.run_values import metric_among, number, other_task, seed_word, split, telling
+from engine.analysis.run_values import metric_among, number, other_task, seed_word, setting_among, split, telling
 from engine.data.catalogue import DATA_SETS
 from engine.data.stdlib import BYTES
 from engine.errors import enumeration
-from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, WINDOW, Metric, Result, depends_on_time, metric
+from engine.metrics import (
+    EPISODES,
+    LAST_EPISODES,
+    LOSS,
+    LOSS_FALL,
+    WINDOW,
+    Metric,
+    MetricSetting,
+    Result,
+    depends_on_time,
+    metric,
+)
 from engine.registry import known_experiment
 from engine.store.records import ENDED, RunRow, is_complete
 
@@ -83,9 +94,13 @@ def ranking_metric(runs: Iterable[RunRow]) -> str:
 
 
 def better_values(name: str, runs: Iterable[RunRow]) -> Literal["max", "min"] | None:
-    """Return which values of a metric are better: as was chosen with it for the runs, else by its definition."""
+    """Return which values of a metric are better: as was chosen with it for the runs, else by its definition, else, of
+    another program, by its name: a loss, an error or a time is to be low.
+    """
+    runs = list(runs)
     chosen = {run.better for run in runs if run.ranked_by == name}
-    return metric(name).better if len(chosen) != 1 else chosen.pop() or metric(name).better
+    ranks = chosen.pop() if len(chosen) == 1 else ""
+    return ranks or (setting_among(name, runs) or MetricSetting.usual(name)).better or None
 
 
 def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:

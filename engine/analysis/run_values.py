@@ -36,7 +36,7 @@ TASK = ("model", "dataset", "environment")
 """Settings that define what is trained; an experiment has some of them."""
 ONLY_MODEL = "mnist_net"
 """The model of the experiments that train on a data set without a choice of models."""
-_TELLING = re.compile(r"acc|loss|err|reward|return|score|f1|auc|perplexity", re.IGNORECASE)
+_TELLING = re.compile(r"acc|loss|err|reward|return|score|f1|auc|perplexity|ppl|mse|mae|bleu", re.IGNORECASE)
 _HELD_OUT = re.compile(r"(?<![a-z])(test|val|valid|validation|eval|dev)(?![a-z])", re.IGNORECASE)
 _OF_SETTINGS = ("hparam/", "hparams/")
 """Begins of the names of numbers that TensorBoard's table of hyperparameters lists again."""
@@ -152,13 +152,13 @@ def metric_names(runs: Iterable[RunRow]) -> list[str]:
     """
     runs = list(runs)
     found, curves = {name for run in runs for name in run.last}, curves_among(runs)
-    order = ("test/", "charts/", "train/", "perf/")
+    order = ("test/", "charts/", "train/", "perf/") if any(known_experiment(run.experiment) for run in runs) else ()
     place = {name: next((at for at, start in enumerate(order) if name.startswith(start)), len(order)) for name in found}
-    foreign = {name: at for at, name in enumerate(telling(name for name in found if name not in METRICS))}
+    foreign = {name: at for at, name in enumerate(telling(name for name in found if not order or name not in METRICS))}
     return sorted(
         found,
         key=lambda name: (
-            *(name not in curves, place[name], metric(name).better is None),
+            *(name not in curves, place[name], bool(order) and metric(name).better is None),
             *(foreign.get(name, len(foreign)), name),
         ),
     )

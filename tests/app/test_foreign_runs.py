@@ -3,19 +3,24 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.compare import session_state
+from app.compare.curve_tab import first_curves
 from app.compare.groups import band_named, groups_of
 from app.links.compare import ids_text
 from app.run.live_series import MOST_MAIN, answer, main_metrics
+from engine.analysis.result import better_values, compared
 from engine.analysis.scaling.targets import time_text
+from engine.filter.tree import metric_written
 from engine.home import Home
+from engine.metrics import MetricSetting
 from engine.recorder import Point
 from engine.script.command import read_command
-from engine.store import Demand, Launch, RankRow, Store, SweepLaunch
+from engine.store import Demand, Launch, RankRow, Reader, Store, SweepLaunch
 from engine.store.imports.reports import Report, ReportedRun
 from engine.store.timestamps import now
 from engine.sweep.launch import launch_sweep
@@ -174,6 +179,41 @@ def test_the_headline_of_compare_is_of_the_metric_shown_and_not_of_speed(
     only = foreign(store, {"zeta/score": 8}, "birds")
     text = said(opened("compare", {"runs": ids_text([only, other]), "tab": "bars", "number": "zeta/score.last"}))
     assert CURVE not in text
+
+
+@pytest.mark.parametrize("name", ["loss", "val_loss", "train/loss", "error_rate", "perplexity", "step time"])
+def test_the_best_comes_first_where_lower_is_better_by_the_name_of_a_metric(
+    store: Store, reader: Reader, name: str
+) -> None:
+    ids = [foreign(store, {name: 2}) for _ in range(3)]
+    groups = {f"run {run.id}": [run] * 2 for run in reader.runs.some(ids)}
+    said = compared(groups, metric_written(name, "last"), with_disturbed=True)
+    first, second, last = groups
+    assert said.startswith("Lowest last ") and f": {first}, 0.51; then {second}, 0.52; highest: {last}, 0.53" in said
+
+
+def test_a_direction_that_a_person_set_or_a_metric_of_ours_has_is_not_guessed(store: Store, reader: Reader) -> None:
+    (run,) = reader.runs.some([foreign(store, {"val_loss": 2, "train/policy_loss": 2, "timesteps": 2})])
+    assert [better_values(name, [run]) for name in ("val_loss", "train/policy_loss", "timesteps")] == [
+        "min",
+        None,
+        None,
+    ]
+    assert better_values("val_loss", [replace(run, metric_settings={"val_loss": MetricSetting(better="max")})]) == "max"
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        (("train/loss", "eval/accuracy", "train/lr"), "eval/accuracy"),
+        (("train/epoch", "grad_norm", "acc"), "acc"),
+        (("perf/tokens_per_second", "train/lr", "val/ppl"), "val/ppl"),
+    ],
+)
+def test_the_first_curve_of_imported_runs_is_the_most_telling(
+    store: Store, reader: Reader, names: tuple[str, ...], first: str
+) -> None:
+    assert first_curves(reader.runs.some([foreign(store, dict.fromkeys(names, 8))]))[0] == first
 
 
 def test_times_in_one_sentence_have_one_unit() -> None:

@@ -142,15 +142,20 @@ def texts_of(svg: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("path", "title", "value"),
+    ("path", "title", "value", "says"),
     [
-        ("/run?run={run}", "Test accuracy by rank", "Test accuracy (%)"),
-        ("/compare?runs={first}-{last}", "Test accuracy by passes, 5 runs", "Test accuracy (%)"),
-        ("/sweep?sweep={sweep}", "Throughput by trainers", "Throughput (samples/s)"),
+        ("/run?run={run}", "Test accuracy by rank", "Test accuracy (%)", ""),
+        (
+            "/compare?runs={first}-{last}&group=trainers&band=range",
+            "Test accuracy by passes, 5 runs",
+            "Test accuracy (%)",
+            "Mean of the runs of each group, band: min to max",
+        ),
+        ("/sweep?sweep={sweep}", "Throughput by trainers", "Throughput (samples/s)", "Lines connect means over seeds;"),
     ],
 )
-def test_pictures_and_data_under_download_name_the_chart_its_page_and_what_is_along_y(
-    lab: Lab, page: Page, path: str, title: str, value: str
+def test_pictures_and_data_under_download_name_the_chart_its_page_what_is_along_y_and_what_lines_are(
+    lab: Lab, page: Page, path: str, title: str, value: str, says: str
 ) -> None:
     first, last = lab.compared[0], lab.compared[4]
     page.goto(lab.address + path.format(run=first, first=first, last=last, sweep=lab.small.sweep))
@@ -162,7 +167,7 @@ def test_pictures_and_data_under_download_name_the_chart_its_page_and_what_is_al
     with page.expect_download() as download:
         form.get_by_role("button", name="SVG").click()
     said = texts_of(download.value.path().read_bytes())
-    assert said[:2] == [title, heading] and value in said
+    assert said[:2] == [title, heading] and value in said and says in " ".join(said[2:4])
     with page.expect_download() as download:
         form.get_by_role("button", name="CSV").click()
     assert download.value.suggested_filename.endswith(".csv")

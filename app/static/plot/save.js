@@ -40,12 +40,12 @@ async function pixelsOf(src, width, height) {
   return canvas.toDataURL();
 }
 
-// What the chart shows, and of which run, sweep or view, in lines that fit.
+// What the chart shows, of which run, sweep or view, and what its line and band are, in lines that fit.
 function pictureTitle(plot, width) {
   const { size } = plot.layout.font;
   const lines = [];
   let height = 8;
-  for (const [text, larger] of [[chartName(plot), 1.3 * size], [document.querySelector("h1")?.textContent.trim() ?? "", size]]) {
+  for (const [text, larger] of [[chartName(plot), 1.3 * size], [document.querySelector("h1")?.textContent.trim() ?? "", size], [saysOf(plot), size]]) {
     const letters = Math.floor((width - 32) / (0.55 * larger)); // of a line
     for (const part of text.match(new RegExp(`.{1,${letters}}(\\s|$)|\\S+`, "g")) ?? []) lines.push({ text: part, y: (height += 1.3 * larger), size: larger });
   }
@@ -54,6 +54,11 @@ function pictureTitle(plot, width) {
 
 function chartName(plot) {
   return (plot.getAttribute("aria-label") ?? plot.drawn.name).split("; ")[0];
+}
+
+// What its line and band are.
+function saysOf(plot) {
+  return plot.drawn?.layout.meta?.says ?? "";
 }
 
 // What is along y, with its unit; undefined where only the axis has it.

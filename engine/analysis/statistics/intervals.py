@@ -172,6 +172,16 @@ Method = Literal["student", "bca", "order", "fieller", "range"]
 """Method of the bounds: `fieller` (engine/analysis/scaling/speedup.py) for a ratio; `range` for minimum and maximum,
 which is no interval.
 """
+METHODS: Mapping[str, str] = {
+    "": "",
+    "sd": "± standard deviation",
+    "se": "± standard error",
+    "range": "min to max",
+    "student": "95 % confidence interval",
+    "bca": "95 % confidence interval (bootstrap)",
+    "order": "95 % confidence interval (order statistics)",
+}
+"""How bounds are computed, and the bands that are no interval, as tables name them."""
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 LEVEL = 0.95
 LIMIT = (

@@ -166,6 +166,60 @@ def test_columns_beside_the_legend_sort_it_and_pinned_lines_stay_first(
     assert table["columns"][0]["label"] == "Test accuracy, best (%)", "Δ of the value shown comes before all else"
 
 
+def test_without_chosen_columns_the_table_has_those_of_the_chosen_metrics(
+    ids: list[int], show: Callable[..., Shown], store: Store
+) -> None:
+    store.worker.write(ids[0], [RankBatch(0, [Point(LOSS, 1, 0.5, 1, 1)])])
+    _, table, _ = show(runs="1-7", group="trainers", metrics=f"{LOSS},{ACCURACY}")
+    assert [head["label"] for head in table["columns"]] == ["Training loss, last", "Test accuracy, last (%)"]
+    _, table, _ = show(runs="1-7", group="trainers", metrics=LOSS, columns="trainers")
+    assert [head["label"] for head in table["columns"]] == ["Trainers"]
+    _, table, _ = show(runs="1-7", group="trainers", metrics=LOSS, tab="scatter")
+    assert [head["label"] for head in table["columns"]] == ["Test accuracy, last (%)"], "no other tab has metrics"
+
+
+@pytest.mark.parametrize(
+    ("query", "cell", "note"),
+    [
+        ({}, "91.00 ± 1.00", "mean ± standard deviation (min to max where n < 3) of"),
+        ({"band": "se"}, "91.00 ± 0.58", "mean ± standard error (min to max where n < 3) of"),
+        ({"band": "ci"}, "91.00 (88.52 – 93.48)", "mean and 95 % confidence interval (min to max where n < 3) of"),
+        ({"band": "range", "stat": "median"}, "91.00 (90.00 – 92.00)", "median and min to max of"),
+        ({"band": "none"}, "91.00", "mean of"),
+    ],
+)
+def test_the_table_shows_the_chosen_statistic_and_band_and_says_which(
+    ids: list[int], show: Callable[..., Shown], query: dict[str, str], cell: str, note: str
+) -> None:
+    test, table, _ = show(runs="1-5", group="trainers", **query)
+    three, two = (row["cells"][0] for row in table["rows"])
+    assert three["text"] == cell and two["text"] == ("94.50" if "none" in query.values() else "94.50 (94.00 – 95.00)")
+    assert f"Groups: {note} the values of their runs." in said(test)
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ({"runs": "1-3", "band": "ci"}, "trainers 2: mean of 3 runs, band: 95 % confidence interval"),
+        ({"runs": "1-6"}, "Mean of 3 runs per group, band: ± standard deviation"),
+        ({"runs": "1-7", "stat": "median", "band": "none"}, "Median of the runs of each group"),
+        ({"runs": "7"}, "trainers 8: one run"),
+        ({"runs": "7", "group": "none"}, "7: Hogwild!, quick"),
+        ({"runs": "1-3", "group": "none"}, ""),
+    ],
+)
+def test_a_picture_says_what_its_lines_and_bands_are(
+    ids: list[int], monkeypatch: pytest.MonkeyPatch, query: dict[str, str], says: str
+) -> None:
+    drawn = dict[str, Any]()
+    monkeypatch.setattr(components, "shown", lambda key, content, *_: drawn.update({key: content}))
+    for tab, key in (("curves", f"compare-{ACCURACY}"), ("bars", "compare-bars")):
+        if tab == "curves" or "none" not in query.values():
+            opened("compare", {"group": "trainers", "metrics": ACCURACY, "tab": tab, **query})
+            found = drawn[key]["figure"]["layout"]["meta"].get("says", "")
+            assert found == says
+
+
 def test_an_address_of_lines_comes_back_and_earlier_ones_mean_what_they_did() -> None:
     query = {"runs": "1-7", "pins": "3,5", "base": "none", "members": "4", "only": "5", "columns": "note", "v": "3"}
     view, warnings = read_view(query)

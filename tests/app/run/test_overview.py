@@ -335,7 +335,7 @@ REASONS = [
         "pipeline",
         {"splits": 4, "stages": 2},
         "Why micro-batches:",
-        "= 20 % of the time; here it is 31.00 %, the mean of all batches.",
+        "= 20 % of the time; here it is 31 %, the mean of all batches, in which transfers count as idle time.",
     ),
     ("reference", {}, "Why one process:", "baseline of every speed-up"),
     (
@@ -401,10 +401,11 @@ def test_the_bubble_of_unequal_stages_is_explained_by_their_times(home: Home, la
         return why(run, measured, {rank: {"compute": each, "wait": 3.0} for rank, each in enumerate(seconds)}, roles)
 
     assert said(2.0, 6.0).endswith(
-        "= 20 % of the time; here it is 48.00 %, the mean of all batches; these stages are not equal: they computed "
+        "= 20 % of the time; here it is 48 %, the mean of all batches, in which transfers count as idle time; these "
+        "stages are not equal: they computed "
         "for 2.0 s to 6.0 s, which makes it at least 38.5 % without transfers and delays."
     ), "4 micro-batches of 0.5 s and 1.5 s take 6.5 s, of which two stages work 8 s in 13 s"
-    assert said(2.0, 2.01).endswith("the mean of all batches.") and said(2.0).endswith("the mean of all batches.")
+    assert said(2.0, 2.01).endswith("count as idle time.") and said(2.0).endswith("count as idle time.")
 
 
 def test_what_a_trainer_waits_for_leads_to_the_timeline_which_cautions_of_disturbance(
@@ -459,6 +460,46 @@ def test_ranks_that_waited_a_little_are_not_said_to_have_never_waited(home: Home
 
     assert "trainers waited less than 0.5 % of the time" in said(1.0)
     assert "trainers never waited" in said(0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "phases"),
+    [
+        ("sync_sgd", "trainer", ("wait", "communicate")),
+        ("async_sgd", "trainer", ("wait", "communicate")),
+        ("batched_reinforce", "observer", ("wait", "communicate")),
+        ("dppo", "collector", ("wait", "lock")),
+        ("fsdp", "trainer", ("communicate", "wait")),
+        ("tensor_parallel", "rank", ("communicate", "wait")),
+    ],
+)
+def test_a_share_of_several_phases_is_the_sum_of_their_shares_above_it(
+    home: Home, lab: dict[Status, int], name: str, kind: str, phases: tuple[str, ...]
+) -> None:
+    with Reader.open(home) as reader:
+        run, entry = reader.runs.one(lab["finished"]), reader.runs.entry(lab["finished"])
+    roles = ranks(f"{kind}1", f"{kind}2")
+    spent = {rank: {"compute": 7.2, phases[0]: 46.4, phases[1]: 46.4} for rank in (0, 1)}
+    measured = [Summary(metric, None, 4, value, 9, None, value, value, value) for metric, value in NUMBERS.items()]
+    of_it = [each for each in measured if each.metric != "perf/bubble_share"]
+    above = summary_sentence(replace(run, experiment=name), entry, of_it, spent, roles)
+    assert above.count(" 46 %") == 2
+    assert "92 %" in why(replace(run, experiment=name, config={"observers": 2}), measured, spent, roles)
+
+
+def test_the_idle_time_of_a_pipeline_is_one_number_in_both_sentences(home: Home, lab: dict[Status, int]) -> None:
+    with Reader.open(home) as reader:
+        run, entry = reader.runs.one(lab["finished"]), reader.runs.entry(lab["finished"])
+    run = replace(run, experiment="pipeline", config={"splits": 4, "stages": 2})
+    measured = [Summary("perf/bubble_share", None, 4, 25.23, 9, None, 25.23, 25.23, 25.23)]
+    given = (
+        measured,
+        {rank: {"compute": 3.0, "wait": 0.8, "communicate": 0.2} for rank in (0, 1)},
+        ranks("stage1", "stage2"),
+    )
+    assert "stages were idle 25.2 % of the time" in summary_sentence(run, entry, *given)
+    assert "waited" not in summary_sentence(run, entry, *given)
+    assert "here it is 25.2 %" in why(run, *given)
 
 
 def test_no_overwritten_weight_is_told_by_the_number_of_checks(home: Home, lab: dict[Status, int]) -> None:

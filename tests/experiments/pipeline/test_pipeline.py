@@ -20,7 +20,7 @@ from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.partition import boundaries, loss_of, whole_net
 from engine.experiments.pipeline.scheduled.links import Links
-from engine.recorder import Span
+from engine.recorder import Point, Span
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Ranks
 from tests.doubles import MemorySink, process_ranks
@@ -267,3 +267,21 @@ def test_each_stage_records_its_spans_and_its_idle_share(sink_of: Callable[[str]
     }
     assert len(sink.values("perf/bubble_share")) == 6
     assert all(0 <= share <= 100 for share in sink.values("perf/bubble_share"))
+
+
+def points_of(sink: MemorySink, metric: str, rank: int) -> list[Point]:
+    return [point for batch in sink.batches if batch.rank == rank for point in batch.points if point.name == metric]
+
+
+def test_a_stage_that_is_called_waits_while_it_is_idle(sink_of: Callable[[str], MemorySink]) -> None:
+    sink = sink_of("rpc")
+    (tested_at,) = [point.time_s for point in points_of(sink, "test/loss", 0) if point.step == 2]
+    for stage in (1, 2):
+        spent = sink.phases()[stage]
+        bubbles = points_of(sink, "perf/bubble_share", stage)
+        first, second, last = (point.time_s for point in bubbles)
+        windows = [first, second - first, last - tested_at]
+        idle = sum(window * point.value / 100 for window, point in zip(windows, bubbles, strict=True))
+        outside = sum(spent.values()) - sum(windows)
+        assert 0.75 * idle <= spent["wait"] <= idle + outside, "what is idle waits for a call"
+        assert spent["compute"] > 0 and spent["evaluate"] > 0

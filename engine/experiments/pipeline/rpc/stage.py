@@ -60,8 +60,9 @@ class StageService:
         self.done = threading.Event()
         self.backwards = OpenBackwards(lambda micro_batch: self._work("backward", micro_batch))
         self.busy_lock = threading.Lock()
-        """Guards both counts of busy seconds."""
-        self.busy_s = 0.0
+        """Guards all counts of busy seconds."""
+        self.busy_s = {"compute": 0.0, "evaluate": 0.0}
+        """Seconds of the calls by phase since the last report."""
         self.since = 0.0
         self.current_work = ""
         """The current work and its start; empty when idle."""
@@ -80,7 +81,7 @@ class StageService:
         self._report()
 
     def _is_done(self) -> bool:
-        with self.rank.recorder.operation("wait", "calls", peer=MASTER):
+        with self.rank.recorder.phase("wait", "calls", peer=MASTER):
             return self.done.wait(LOOK_S)
 
     def check(self) -> None:
@@ -107,13 +108,18 @@ class StageService:
             finish(self.rank.device)  # the next call has another stream, which waits for nothing
             self.current_work = ""
             with self.busy_lock:
-                self.busy_s += (spent := time.perf_counter() - self.since)
+                self.busy_s["compute"] += (spent := time.perf_counter() - self.since)
                 self.clock.busy_s += spent
 
     def _report(self) -> None:
+        """Count what the calls have done since the last time as their phase, not as waiting: the main thread waits for
+        the next call all the while, and the stage only where no call works.
+        """
         with self.busy_lock:
-            busy, self.busy_s = self.busy_s, 0.0
-        self.rank.recorder.spend("compute", busy)
+            busy, self.busy_s = self.busy_s, dict.fromkeys(self.busy_s, 0.0)
+        for phase, seconds in busy.items():
+            self.rank.recorder.spend(phase, seconds)
+        self.rank.recorder.spend("wait", -sum(busy.values()))
 
     def parameters(self) -> list[Any]:
         """Return references to the stage's parameters."""
@@ -181,7 +187,11 @@ class StageService:
         """Return the activations of test images."""
         arrived: Tensor = inputs.to_here()
         with self.turns.any(), self._keep_failure():
+            began = time.perf_counter()
             outputs = self.stage.test(arrived.to(self.rank.device))
+            finish(self.rank.device)
+            with self.busy_lock:
+                self.busy_s["evaluate"] += time.perf_counter() - began
             self._record_bytes(arrived, outputs)
             return self._to_send(outputs)
 
