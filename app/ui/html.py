@@ -276,12 +276,12 @@ LARGEST = 1e12
 
 
 def number(value: float | None, digits: int = 4, unit: str = "") -> str:
-    """Return a number with `digits` significant figures and thousands separators, a percentage with two decimals; a
-    dash for None.
+    """Return a number with `digits` significant figures and thousands separators, a percentage and a mean age in
+    updates with two decimals; a dash for None.
     """
     if value is None:
         return "–"
-    if unit == "%" and (not value or abs(value) >= LEAST_PERCENT):
+    if (unit == "%" and (not value or abs(value) >= LEAST_PERCENT)) or (unit == "updates" and value % 1):
         return f"{value:.2f}"
     return f"{value:,.0f}" if 10 ** (digits - 1) <= abs(value) < LARGEST else f"{value:.{digits}g}"
 
