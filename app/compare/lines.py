@@ -225,7 +225,7 @@ def table(
     components.lines(KEY, data, on_press=partial(pressed, KEY))
     page_capture.table("Lines beside the charts", lambda: _frame(lines, list(cells.values())))
     notes = list[str]()
-    if base:
+    if base and any(map(split, columns)):
         said = (
             f"Differences of means to {base.name}, in percent and in standard errors (SE, Welch); coloured where the "
             f"95 % interval excludes 0, which takes {FEWEST['mean']} runs on both sides."

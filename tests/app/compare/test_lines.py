@@ -178,6 +178,37 @@ def test_without_chosen_columns_the_table_has_those_of_the_chosen_metrics(
     assert [head["label"] for head in table["columns"]] == ["Test accuracy, last (%)"], "no other tab has metrics"
 
 
+def test_a_chosen_column_is_added_to_the_result_which_stays_until_it_is_removed(
+    ids: list[int], show: Callable[..., Shown]
+) -> None:
+    test, table, _ = show(runs="1-7", group="trainers", base="1")
+    columns = test.multiselect(key="compare.at.columns")
+    assert columns.value == [f"{ACCURACY}.last"] and "columns" not in address(test)
+    last = dict[str, Any]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(components, "lines", lambda key, data, on_press: last.update(data))
+        columns.select("trainers").run()
+        assert [head["label"] for head in last["columns"]] == ["Test accuracy, last (%)", "Trainers"]
+        assert "Differences of means to trainers 2" in said(test)
+        assert address(test)["columns"] == f"{ACCURACY}.last,trainers"
+        columns.set_value(["trainers"]).run()
+        assert [head["label"] for head in last["columns"]] == ["Trainers"]
+        assert "Differences of means" not in said(test), "there is no number to differ in"
+        columns.set_value([]).run()
+        assert last["columns"] == [] and address(test)["columns"] == "none"
+    _, table, _ = show(**address(test))
+    assert table["columns"] == []
+    test, table, _ = show(runs="1-7", group="trainers", columns="nothing")
+    assert len(table["columns"]) == 1, "of a link without a known column the result is left"
+
+
+def test_the_usual_columns_follow_the_tab_and_its_value(ids: list[int], show: Callable[..., Shown]) -> None:
+    test, _, _ = show(runs="1-7", group="trainers", tab="bars", number="trainers")
+    assert test.multiselect(key="compare.at.columns").value == ["trainers"]
+    test.segmented_control(key="compare.at.tab").set_value("curves").run()
+    assert test.multiselect(key="compare.at.columns").value == [f"{ACCURACY}.last"]
+
+
 @pytest.mark.parametrize(
     ("query", "cell", "note"),
     [
