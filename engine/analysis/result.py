@@ -160,8 +160,13 @@ def _of_complete(run: RunRow) -> Ranked | None:
     return ranked(run) if is_complete(run) else None
 
 
+def unfinished(runs: Iterable[RunRow]) -> list[str]:
+    """Return the status of each run that is not complete: it failed, was lost or cancelled, or has not ended."""
+    return [run.status for run in runs if not is_complete(run)]
+
+
 def _not_counted(groups: Mapping[str, Sequence[RunRow]]) -> str:
-    """Return which runs of groups ended without a result, as a sentence after another; empty if all are complete."""
+    """Return which runs of groups are not complete, as a sentence after another; empty if all are."""
     named = (f"{name}, {words}" for name, runs in groups.items() if (words := ends_in_words(runs)))
     said = "; ".join(named)
     return f" Not counted: {said}." if said else ""
