@@ -316,6 +316,19 @@ def test_a_metric_stays_raw_beside_smoothed_ones_and_the_address_keeps_it(
     assert smoothed(charts) == [LOSS]
 
 
+def test_the_page_says_beside_smoothing_where_it_has_no_effect_and_names_a_single_line(
+    show: Callable[..., Shown], store: Store
+) -> None:
+    few, many = (compare.add(store, trainers=2, seed=steps, steps=steps) for steps in (20, 300))
+    none, some = "not applied: little noise or few points", "applied in 1 of 2 charts"
+    shown = said(show(runs=f"{few}")[0])
+    assert none in shown and f"**Training loss** · {few}: Hogwild!, quick" in shown
+    assert some in said(show(runs=f"{few},{many}")[0])
+    for query in ({"smooth": "0"}, {"group": "trainers"}, {"metrics": LOSS}):
+        shown = said(show(**{"runs": f"{few},{many}", **query})[0])
+        assert none not in shown and "applied in" not in shown
+
+
 def test_an_average_would_only_lag_behind_a_curve_with_little_noise() -> None:
     falling, wiggle = np.linspace(1.0, 0.0, 200) ** 2, (-1.0) ** np.arange(200)
     assert is_noiseless(falling + 0.0004 * wiggle) and not is_noiseless(falling + 0.05 * wiggle)
