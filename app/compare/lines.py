@@ -195,7 +195,9 @@ def table(
                 "n": str(size),
                 "pinned": is_pinned,
                 "base": line is base,
-                "about": " · ".join(filter(None, ["pinned: first" if is_pinned else "", _ends(line)])),
+                "about": " · ".join(
+                    filter(None, ["baseline" * (line is base), "pinned: first" * is_pinned, _ends(line)])
+                ),
                 "fewer": "; ".join(fewer),
                 "cells": [column.cell(line) for column in cells.values()],
             }

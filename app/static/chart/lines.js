@@ -24,7 +24,7 @@ function nameOf(row, theme) {
   return [
     button(`pin ${row.id}`, row.pinned, { html: PIN, title: row.pinned ? "Unpin" : "Pin: first in every chart", "aria-label": `Pin ${row.label}` }),
     ...parts,
-    button(`base ${row.id}`, row.base, { text: row.base ? "baseline" : "Δ", class: "pl-base", title: isBase, "aria-label": `Baseline ${row.label}` }),
+    button(`base ${row.id}`, row.base, { text: "Δ", class: "pl-base", title: isBase, "aria-label": `Baseline ${row.label}` }),
     ...about,
   ];
 }

@@ -167,7 +167,9 @@ def test_columns_beside_the_legend_sort_it_and_pinned_lines_stay_first(
     assert [row["about"] for row in table["rows"]] == ["pinned: first", "", ""]
     assert [head["number"] for head in table["columns"]] == [False, True, True], "settings that are numbers, too"
     _, table, _ = show(runs="1-7", group="trainers", sort="trainers", base="4", **columns)
-    assert named(table) == ["trainers 2", "trainers 4", "trainers 8"], "a baseline that isn't pinned is sorted"
+    assert named(table) == ["trainers 2", "trainers 4", "trainers 8"] and table["rows"][1]["about"] == "baseline", (
+        "a baseline that isn't pinned is sorted"
+    )
     _, table, _ = show(runs="1-7", group="trainers", tab="bars", number=f"{ACCURACY}.best", base="1", **columns)
     assert table["columns"][0]["label"] == "Test accuracy, best (%)", "Δ of the value shown comes before all else"
 
