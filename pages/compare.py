@@ -4,6 +4,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import streamlit as st
 
@@ -117,21 +118,24 @@ def comparison(reader: Reader, token: int, view: CompareView, runs: tuple[RunRow
 def _beside_lines(reader: Reader, whole: lines.Compared, shown: lines.Compared, view: CompareView) -> CompareView:
     """Show a tab of the runs `shown`, with the table of all lines beside it."""
     known = lines.known_columns(whole.runs)
-    asked = session_state.current(view, "metrics") if view.tab == "curves" else ()
-    of_metrics = [name for metric in asked if (name := metric_written(metric, "last")) in known]
-    columns = [name for name in view.columns if name in known] or of_metrics
+    usual = _usual_columns(whole, view, known)
+    known += [name for name in usual if name not in known]
+    if view.columns and not {*view.columns} & {*known}:
+        view = replace(view, columns=None)
+    key = session_state.key_of("columns", [*(usual if view.columns is None else view.columns)])
+    before = session_state.key_of("columns.usual", usual)
+    if view.columns is None and st.session_state[key] == st.session_state[before]:
+        st.session_state[key] = usual  # the tab or its metrics may be others than before
+    st.session_state[before] = usual
     above = st.container()
-    left, right = st.columns([2, 4] if len(columns) < 2 else [3, 4], gap="medium")
+    left, right = st.columns([2, 4] if len(st.session_state[key]) < 2 else [3, 4], gap="medium")
     with left, st.container(key="compare-lines"):
-        view = several_of(
-            view,
-            "columns",
-            "Columns",
-            known,
-            lines.column_title,
-            placeholder="Result, or the chosen metrics",
-            help=lines.COLUMNS_HELP,
+        chosen = several_of(
+            view, "columns", "Columns", known, lines.column_title, placeholder="No columns", help=lines.COLUMNS_HELP
         )
+        if view.columns is not None or list(chosen.columns or ()) != usual:
+            view = chosen
+        columns = list(chosen.columns or ())
         beside = st.container()
     fewer: Mapping[str, Sequence[str]] = {}
     with right:
@@ -139,13 +143,19 @@ def _beside_lines(reader: Reader, whole: lines.Compared, shown: lines.Compared, 
             view, fewer = curves(reader, shown, view, above)
         else:
             view = (number_tabs.bars if view.tab == "bars" else number_tabs.scatter)(shown, view, above)
-    results = [view.number] if view.tab == "bars" and view.number else numeric_names(whole.runs)[:1]
-    columns = columns or results
     if view.tab == "bars":  # its value and what it is apart from the baseline's come before all else
-        columns = list(dict.fromkeys([*results, *columns]))
+        columns = list(dict.fromkeys([*usual, *columns]))
     with beside:
         lines.table(reader, whole, view, columns, fewer)
     return view
+
+
+def _usual_columns(whole: lines.Compared, view: CompareView, known: Sequence[str]) -> list[str]:
+    """Return the columns unless others are selected: the chosen metrics or value, else the result."""
+    asked = session_state.current(view, "metrics") if view.tab == "curves" else ()
+    last, numeric = [metric_written(name, "last") for name in asked], numeric_names(whole.runs)
+    number = session_state.current(view, "number") if view.tab == "bars" else ""
+    return [name for name in last if name in known] or ([number] if number in numeric else numeric[:1])
 
 
 def _title(runs: tuple[RunRow, ...]) -> str:

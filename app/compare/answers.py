@@ -18,7 +18,7 @@ from engine.analysis.differences import may_explain
 from engine.analysis.result import compared as compared_values
 from engine.analysis.result import not_learned_of, ranked, reached_most
 from engine.analysis.run_values import is_timed
-from engine.analysis.total_work import unequal_work_of
+from engine.analysis.total_work import unequal_steps_of, unequal_work_of
 from engine.filter.tree import metric_written
 from engine.registry import known_experiment
 from engine.store import Reader
@@ -45,10 +45,10 @@ def answer(reader: Reader, token: int, whole: lines.Compared, view: CompareView)
         view = replace(view, disturbed=disturbed_choice(ended, reader, key=key))
 
     def found() -> tuple[list[str], list[str], str]:
-        cautions = [unequal_work_of(groups, reader), not_learned_of(runs)]
+        cautions = [unequal_work_of(groups, reader) or unequal_steps_of(ended, reader), not_learned_of(runs)]
         if not is_judged:
             return cautions, [], ""
-        values = [compared_values(ended, name, with_disturbed=view.disturbed) for name in names]
+        values = [compared_values(groups, name, with_disturbed=view.disturbed) for name in names]
         best = [*(values or [_of_default(reader, view, groups, runs)]), first_in_words(reader, ended, view)]
         named = () if any(run.name for run in runs) else telling(runs)
         apart = {*(whole.fields or named), *swept(reader, runs), *only_setting(runs)}
@@ -89,4 +89,4 @@ def _of_default(
     results = {metric_written(each.result.metric, each.result.of) for run in runs if (each := ranked(run))}
     if not shown or results == {shown[0]} or all(known_experiment(run.experiment) for run in runs):
         return reached_most(groups)
-    return compared_values(complete(groups), shown[0], with_disturbed=view.disturbed)
+    return compared_values(groups, shown[0], with_disturbed=view.disturbed)

@@ -61,6 +61,10 @@ class _Chart:
     """Its logarithmic axes."""
     unit: str = ""
 
+    @property
+    def is_smoothed(self) -> bool:
+        return any("smoothed" in (trace.get("meta") or {}).get("as", "") for trace in self.picture.figure["data"])
+
 
 def curves(
     reader: Reader, found: Compared, view: CompareView, above: DeltaGenerator
@@ -80,7 +84,11 @@ def curves(
         offered = list(dict.fromkeys([usual, *axes_of(reader, found.runs, shown, known)]))
         if view.x in {*AXES, BYTES, *map(axis_of, known)}:  # of a link: the charts say which run lacks it
             offered = list(dict.fromkeys([*offered, view.x]))
-        view = _axes(view, offered, shown, grouped=bool(found.groups))
+        view = one_of(view, "x", "X-axis", ["", *offered[1:]], lambda name: _axis_label(name or offered[0]), width=200)
+        view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):  # opening a group moves no table
+        view = _smoothing(view, shown, grouped=bool(found.groups))
+        applied = st.container(width="content")
     drawn = replace(view, x=view.x or usual)
     sentences = shared(found.runs, shown, drawn, offered)
     for sentence in sentences:
@@ -91,6 +99,8 @@ def curves(
         for name in shown:
             with st.container():
                 charts.append(_chart(reader, found, drawn, name))
+    if said := _applied(drawn, dict(zip(shown, charts, strict=True)), grouped=bool(found.groups)):
+        applied.caption(said)
     show_note(" ".join(_of_all(found, drawn, charts)))
     if drawn.x == "time" or any(map(depends_on_time, (*shown, metric_of(drawn.x)))):
         show_note(unreliable(found.runs))
@@ -230,8 +240,10 @@ def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: CompareView, of
 def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Chart:
     """Show one metric with its notes and table."""
     known, along = metric(name), _axis_label(view.x).lower()
-    st.markdown(f"**{as_text(known.label)}**", help=known.help or None)
     chart = _drawn(reader, found, view, name)
+    names = [line.name for line in chart.lines] or [found.names[run_id] for run_id in chart.runs]
+    alone = f" · {as_text(names[0])}" if len(names) == 1 else ""  # a single line has no name at its end
+    st.markdown(f"**{as_text(known.label)}**{alone}", help=known.help or None)
     if not chart.runs:
         st.info(f"No run has {known.label.lower()} by {along}. Choose another x-axis or metric.")
         return chart
@@ -277,8 +289,7 @@ def _in_picture(found: Compared, view: CompareView, chart: _Chart) -> str:
     if chart.lines:
         return in_picture({line.name: line.count for line in chart.lines}, found.groups, view.stat, view.band)  # type: ignore[arg-type]
     name = found.names[next(iter(chart.runs))] if len(chart.runs) == 1 else ""
-    is_smoothed = any("smoothed" in (trace.get("meta") or {}).get("as", "") for trace in chart.picture.figure["data"])
-    smoothing = f"smoothed by {view.smooth:g}; pale lines as recorded" if is_smoothed else ""
+    smoothing = f"smoothed by {view.smooth:g}; pale lines as recorded" if chart.is_smoothed else ""
     return ": ".join(filter(None, (name, smoothing))) if name else upper_first(smoothing)
 
 
@@ -313,10 +324,18 @@ def _grouped(reader: Reader, found: Compared, view: CompareView, name: str) -> _
     )
 
 
-def _axes(view: CompareView, offered: Sequence[str], shown: Sequence[str], *, grouped: bool) -> CompareView:
-    usual = offered[0]
-    view = one_of(view, "x", "X-axis", ["", *offered[1:]], lambda name: _axis_label(name or usual), width=200)
-    view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
+def _applied(view: CompareView, charts: Mapping[str, _Chart], *, grouped: bool) -> str:
+    """Return in how many charts the smoothing that is asked for has no effect, in a few words; empty if in none."""
+    asked = [chart for name, chart in charts.items() if chart.runs and view.smoothing(name)]
+    smoothed = [chart for chart in asked if chart.is_smoothed]
+    if grouped or len(smoothed) == len(asked):
+        return ""
+    return (
+        f"applied in {len(smoothed)} of {len(asked)} charts" if smoothed else "not applied: little noise or few points"
+    )
+
+
+def _smoothing(view: CompareView, shown: Sequence[str], *, grouped: bool) -> CompareView:
     if grouped:  # a disabled slider's label would be too faint to read
         st.caption(
             "Smoothing: not for groups.",

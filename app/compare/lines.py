@@ -2,6 +2,7 @@
 charts that is their legend, with columns that sort it and differences to the baseline.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,14 +17,14 @@ from app.compare import session_state
 from app.compare.groups import STATISTICS, ComparedGroup, band_named, groups_of, usual_grouping
 from app.compare.selection import NOTES, names_of
 from app.core.assets import at
-from app.core.formatting import in_percent_and_errors, signed, tone
+from app.core.formatting import chance, in_percent_and_errors, signed, tone
 from app.links.compare import UNGROUPED, CompareView, ids_text
 from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
 from app.ui.run_state import outcome
-from engine.analysis.result import better_values, few_images
-from engine.analysis.run_values import field_names, is_timed, label, metric_among, number, shown, split
+from engine.analysis.result import better_values, few_images, unfinished
+from engine.analysis.run_values import field_names, is_timed, label, metric_among, number, shown, split, value
 from engine.analysis.run_values import names as number_names
 from engine.analysis.statistics.groups import BandLine
 from engine.analysis.statistics.groups import line as statistic_of
@@ -135,8 +136,11 @@ def alone(found: Compared, view: CompareView) -> Compared:
 
 
 def _looks_of_members(group: ComparedLine, lines: Sequence[ComparedLine]) -> dict[int, Look]:
-    """Return the styles of a group's runs, of other colours than the groups beside it while there are some."""
-    return looks((run.id for run in group.runs), [line.look for line in lines if line is not group])
+    """Return the styles of a group's runs, of other colours than the groups beside it while there are some: the same
+    wherever they are shown.
+    """
+    beside = [line.look for line in lines if not line.has(group.runs[0].id)]
+    return looks((run.id for run in group.runs), beside)
 
 
 # ---- The table beside the charts -----------------------------------------------------------------------------------
@@ -191,6 +195,9 @@ def table(
                 "n": str(size),
                 "pinned": is_pinned,
                 "base": line is base,
+                "about": " · ".join(
+                    filter(None, ["baseline" * (line is base), "pinned: first" * is_pinned, _ends(line)])
+                ),
                 "fewer": "; ".join(fewer),
                 "cells": [column.cell(line) for column in cells.values()],
             }
@@ -206,6 +213,7 @@ def table(
                     "label": own.name,
                     "on": view.only == run.id,
                     "child": True,
+                    "about": _ends(own),
                     "href": at(f"/run?run={run.id}"),
                     "dim": view.only not in (0, run.id),
                     "cells": [column.cell(own) for column in cells.values()],
@@ -218,19 +226,27 @@ def table(
         presses[f"sort {name}"] = {"sort": turns[(turn + 1) % 3]}
         order = "" if not turn else "descending" if view.sort.startswith("-") else "ascending"
         heads.append(
-            {"label": column_title(name), "press": f"sort {name}", "order": order, "number": bool(split(name))}
+            {"label": column_title(name), "press": f"sort {name}", "order": order, "number": cells[name].is_number}
         )
     st.session_state[f"{KEY}.presses"] = presses | {"show all": {"members": "", "only": ""}}
     data = {"rows": entries, "columns": heads, "grouped": bool(found.groups), "narrowed": is_narrowed}
     components.lines(KEY, data, on_press=partial(pressed, KEY))
     page_capture.table("Lines beside the charts", lambda: _frame(lines, list(cells.values())))
+    if len(lines) > 1:
+        st.caption("Pin: first in every chart. Δ: baseline of the others.")
     notes = list[str]()
-    if base:
+    if base and any(map(split, columns)):
+        parts = {
+            "points" if metric_among(of[0], found.runs).unit == "%" else "percent"
+            for name in columns
+            if (of := split(name))
+        }
+        amount = " or ".join(sorted(parts))
         said = (
-            f"Differences of means to {base.name}, in percent and in standard errors (SE, Welch); coloured where the "
-            f"95 % interval excludes 0, which takes {FEWEST['mean']} runs on both sides."
+            f"Differences of means to {base.name}, in {amount} and in standard errors (SE, Welch). More than chance: "
+            f"the 95 % interval excludes 0, which takes {FEWEST['mean']} runs on both sides."
             if base.is_group
-            else f"Differences to {base.name}, in percent. Single runs have no standard error: group them."
+            else f"Differences to {base.name}, in {amount}. Single runs have no standard error: group them."
         )
         notes.append(said)
     if any(line.is_group and len(column.values(line)) > 1 for column in cells.values() for line in lines):
@@ -238,6 +254,13 @@ def table(
     for said in notes:
         st.caption(as_text(said))
         page_capture.words([said])
+
+
+def _ends(line: ComparedLine) -> str:
+    """Return how a line's runs ended if not complete, such as `1 failed`; a run's status alone."""
+    if line.is_group:
+        return ", ".join(f"{count} {status}" for status, count in Counter(unfinished(line.runs)).items())
+    return "".join(unfinished(line.runs))
 
 
 def _statistic(found: Compared, view: CompareView) -> str:
@@ -260,7 +283,7 @@ class _Column:
     def __init__(
         self, name: str, reader: Reader, found: Compared, view: CompareView, base: ComparedLine | None
     ) -> None:
-        self.name, self.base, self._view = name, base, view
+        self.name, self.base, self._view, self._runs = name, base, view, found.runs
         self._metric = metric_among(of[0], found.runs) if (of := split(name)) else None
         self._better = better_values(of[0], found.runs) if of else None
         is_left_out = bool(found.groups) and is_timed(name) and not view.disturbed
@@ -274,6 +297,13 @@ class _Column:
         """Return the numbers of a line's runs; empty where the column has text."""
         counted = [run for run in line.runs if run.id not in self._apart] if self._metric else []
         return [held for run in counted if (held := number(run, self.name)) is not None]
+
+    @property
+    def is_number(self) -> bool:
+        """Whether all of its values are numbers."""
+        held = [value(run, self.name) for run in self._runs] if self.name not in NOTES else []
+        there = [each for each in held if each is not None]
+        return bool(there) and all(isinstance(each, int | float) and not isinstance(each, bool) for each in there)
 
     def texts(self, line: ComparedLine) -> list[str]:
         """Return the different texts of a line's runs."""
@@ -330,7 +360,9 @@ class _Column:
             few = [*few, f"it takes {FEWEST['mean']}"]
             said.append(f"95 % interval {' to '.join(ends)}" if ends else f"No 95 % interval: {', '.join(few)}")
         images = few_images(self._metric.name, [*line.runs, *self.base.runs], found.mean) if self._metric else ""
-        delta = " · ".join(filter(None, (in_percent_and_errors(found), alone, images)))
+        is_percentage = self._metric is not None and self._metric.unit == "%"
+        points = f"{signed(found.mean, self._number(abs(found.mean)))} points" if is_percentage else ""
+        delta = " · ".join(filter(None, (in_percent_and_errors(found, points), chance(found), alone, images)))
         return {"delta": delta, "tone": tone(found, self._better), "why": ". ".join(said)}
 
     def _text(self, run: RunRow) -> str:
@@ -368,10 +400,13 @@ def _sorted(
     pins: Sequence[int],
     base: ComparedLine | None,
 ) -> list[ComparedLine]:
-    """Return the lines by the view's column, those without a value last; the baseline and pinned ones stay first."""
-    first = [line for line in lines if line is base or any(map(line.has, pins))]
+    """Return the lines by the view's column, those without a value last; pinned ones stay first. Without a column the
+    baseline is first of all.
+    """
+    column = columns.get(view.sort.removeprefix("-"))
+    first = [line for line in lines if any(map(line.has, pins)) or (line is base and not column)]
     rest = [line for line in lines if line not in first]
-    if column := columns.get(view.sort.removeprefix("-")):
+    if column:
         orders = {line.runs[0].id: column.order(line) for line in rest}
         rest.sort(key=lambda line: orders[line.runs[0].id], reverse=view.sort.startswith("-"))
         rest.sort(key=lambda line: orders[line.runs[0].id][::2] == (True, ""))

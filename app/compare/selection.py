@@ -260,5 +260,5 @@ def with_known_names(view: CompareView, runs: Sequence[RunRow]) -> tuple[Compare
     asked += [("number", name) for name in (number, against, *axes) if name and name not in every]
     of_view = (*view.pins, view.base, view.members, view.only)
     asked += [("run", str(one)) for one in dict.fromkeys(of_view) if one and one not in {run.id for run in runs}]
-    asked += [("column", name) for name in view.columns if name not in {*every, *NOTES}]
+    asked += [("column", name) for name in view.columns or () if name not in {*every, *NOTES}]
     return view, [f"No {kind} '{name[:60]}' in these runs; ignored." for kind, name in asked]

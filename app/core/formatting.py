@@ -60,20 +60,31 @@ def scaled(value: float, unit: str) -> tuple[float, str]:
     return value * base / size_, name
 
 
+MINUS = "\u2212"
+
+
 def signed(value: float, text: str) -> str:
     """Return the text of a number without its sign with that sign; one that is rounded to 0 has none, nor decimals."""
-    return f"{'+' if value > 0 else '-'}{text}" if re.search("[1-9]", text) else re.sub(r"0\.0+", "0", text)
+    return f"{'+' if value > 0 else MINUS}{text}" if re.search("[1-9]", text) else re.sub(r"0\.0+", "0", text)
 
 
-def in_percent_and_errors(found: MeanDifference) -> str:
-    """Return a difference of means in percent of the other mean, and in standard errors where there is one."""
+def in_percent_and_errors(found: MeanDifference, points: str = "") -> str:
+    """Return a difference of means in percent of the other mean, of percentages in `points`, and in standard errors
+    where there is one.
+    """
 
     def rounded(value: float, decimals: int) -> str:
         less = 0 if abs(value) < 9.95 else 1 if abs(value) < 99.5 else 2
         return signed(value, f"{abs(value):,.{max(0, decimals - less)}f}")
 
-    share = [] if found.share is None else [f"{rounded(100 * found.share, 2)} %"]
+    share = [points] if points else [] if found.share is None else [f"{rounded(100 * found.share, 2)} %"]
     return " · ".join([*share, *([f"{rounded(found.mean / found.error, 1)} SE"] if found.error else [])])
+
+
+def chance(found: MeanDifference) -> str:
+    """Return in words whether a difference is more than chance: whether its 95 % interval excludes 0."""
+    few = "too few runs to judge" if found.error else ""
+    return few if found.interval is None else "more than chance" if found.sign else "within chance"
 
 
 def tone(found: MeanDifference, better: Literal["max", "min"] | None) -> str:

@@ -207,7 +207,11 @@ def _row(one: Experiment, best: LeaderboardEntry, bad: NotLearned | None) -> lis
     known = metric(best.result.metric)
     what = ", ".join(filter(None, (known.label.lower(), best.result.statistic)))
     called = f"{best.run_id}, {best.preset}" if best.preset else str(best.run_id)
-    seeds = f"{best.seeds} seeds, mean {number(best.mean, unit=known.unit)}" if best.seeds > 1 else "1 seed"
+    seeds = f"{best.seeds} seeds" if best.seeds > 1 else "1 seed"
+    if best.runs > best.seeds:
+        seeds += f" ({best.runs} runs)"
+    if best.seeds > 1:
+        seeds += f", mean {number(best.mean, unit=known.unit)}"
     return [
         stacked([link(one.title, _all_of(one), "All finished runs, best first"), small(on(one, best.task))]),
         stacked(

@@ -79,8 +79,8 @@ class CompareView:
     """A run whose group is shown alone, by its runs."""
     only: int = 0
     """The run that is shown alone."""
-    columns: tuple[str, ...] = ()
-    """Values and settings beside the legend; empty: the value by which the runs are ranked."""
+    columns: tuple[str, ...] | None = None
+    """Values and settings beside the legend; None: the value by which the runs are ranked, or those chosen to show."""
     sort: str = ""
     """The column by which the legend is sorted, in descending order after a minus sign."""
     files: tuple[str, ...] = ()
@@ -195,7 +195,7 @@ def _text(name: str, value: Any) -> str:
     if name in _IDS:
         return ids_text(value)
     if name in _NAMES:
-        return names_text(value) or UNGROUPED  # only `group` has a default that is not empty
+        return names_text(value) or UNGROUPED  # `group` and `columns` have a default that is not empty
     if name == "base":
         return str(value or UNGROUPED)
     return (
@@ -248,4 +248,5 @@ _READ: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(("same", "disturbed"), lambda text: _one_of(("1", "0"))(text) == "1"),
     **dict.fromkeys(_NAMES, _listed),
     "group": lambda text: () if text.strip() == UNGROUPED else _listed(text),
+    "columns": lambda text: () if text.strip() == UNGROUPED else _listed(text) or None,
 }

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import streamlit as st
 
 from app.core.assets import at, static_text
-from app.core.formatting import duration, in_percent_and_errors, signed, tone
+from app.core.formatting import chance, duration, in_percent_and_errors, signed, tone
 from app.runs.columns import Column
 from app.runs.frame import DIFFERENCE, SD
 from app.runs.rows import TableRow
@@ -321,10 +321,11 @@ def _cell(name: str, value: Any, columns: Mapping[str, Column]) -> Any:
     if column is None or isinstance(value, str | int):
         return value if isinstance(value, str) else f"{value}"
     if isinstance(value, MeanDifference):
-        plain = signed(value.mean, _number(column, abs(value.mean), apart=True))
-        words = in_percent_and_errors(value)
+        is_percentage, plain = _is_percentage(column), signed(value.mean, _number(column, abs(value.mean), apart=True))
+        words = in_percent_and_errors(value, plain if is_percentage else "")
         ends = [signed(end, _number(column, abs(end), apart=True)) for end in value.interval or ()]
-        hover = ", ".join([plain, words, *([f"95 % interval {' to '.join(ends)} (Welch)"] if ends else [])])
+        interval = f"95 % interval {' to '.join(ends)} (Welch)" if ends else ""
+        hover = ", ".join(filter(None, ["" if is_percentage else plain, words, chance(value), interval]))
         better = column.metric.better if column.field.source == "metric" else "min" if column.is_timed else None
         return {"text": words if value.error else plain, "hover": hover, "tone": tone(value, better)}
     return _number(column, value, few=name.endswith(SD))

@@ -1,6 +1,7 @@
 """The result of a run: the value by which its experiment ranks runs, with its statistic. Torch-free."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import comb, sqrt
@@ -28,6 +29,7 @@ from engine.registry import known_experiment
 from engine.store.records import ENDED, RunRow, is_complete
 
 Block = tuple[int, Any]
+MOST_LEFT_OUT = 6
 LONGEST_CAUSE = 60
 """Letters of a cause up to which it is named beside a result."""
 _NUMBERED = re.compile(r"^\w+'s (?=loss )| (?:at step|in batch) [\d,]+.*")
@@ -160,11 +162,21 @@ def _of_complete(run: RunRow) -> Ranked | None:
     return ranked(run) if is_complete(run) else None
 
 
+def unfinished(runs: Iterable[RunRow]) -> list[str]:
+    """Return the status of each run that is not complete: it failed, was lost or cancelled, or has not ended."""
+    return [run.status for run in runs if not is_complete(run)]
+
+
 def _not_counted(groups: Mapping[str, Sequence[RunRow]]) -> str:
-    """Return which runs of groups ended without a result, as a sentence after another; empty if all are complete."""
-    named = (f"{name}, {words}" for name, runs in groups.items() if (words := ends_in_words(runs)))
-    said = "; ".join(named)
-    return f" Not counted: {said}." if said else ""
+    """Return which runs of groups are not complete, as a sentence after another; empty if all are."""
+    named = []
+    for name, runs in groups.items():
+        on = Counter(status for status in unfinished(runs) if status not in ENDED)
+        words = [ends_in_words(runs), *(f"{count} {status}" for status, count in on.items())]
+        if said := ", ".join(filter(None, words)):
+            named.append(f"{name}, {said}")
+    more = f"; and {len(named) - MOST_LEFT_OUT} more" if len(named) > MOST_LEFT_OUT else ""
+    return f" Not counted: {'; '.join(named[:MOST_LEFT_OUT])}{more}." if named else ""
 
 
 def ends_in_words(runs: Sequence[RunRow]) -> str:
@@ -183,8 +195,8 @@ def _why(runs: Sequence[RunRow]) -> str:
 
 def compared(groups: Mapping[str, Sequence[RunRow]], name: str, *, with_disturbed: bool = False) -> str:
     """Return which group has the best value of a name such as `train/loss.last`, as a sentence, or that the values do
-    not compare; empty if fewer than two have one. The value of a group is the mean over its runs, without disturbed
-    ones where it depends on time, unless `with_disturbed`.
+    not compare, and which runs are not counted; empty if fewer than two have one and all are complete. The value of a
+    group is the mean over its complete runs, without disturbed ones where it depends on time, unless `with_disturbed`.
     """
     found = split(name)
     if found is None:
@@ -197,18 +209,21 @@ def compared(groups: Mapping[str, Sequence[RunRow]], name: str, *, with_disturbe
             held := [
                 (block_of(run), each)
                 for run in runs
-                if not (is_timed and run.disturbed) and (each := number(run, name)) is not None
+                if is_complete(run) and not (is_timed and run.disturbed) and (each := number(run, name)) is not None
             ]
         )
     }
+    left_out = _not_counted(groups)
     if len(values) < 2:
-        return ""
+        few = "no run" if not values else "one run" if len(groups) == sum(map(len, groups.values())) else "one group"
+        alone = f"{known.label} is not compared: {few} is complete and has a value.{left_out}"
+        return alone if len(groups) > 1 and left_out else ""
     apart = other_task([run for group in values for run in groups[group]])
     if apart and not known.name.startswith("perf/"):
         return f"{known.label} does not compare: the runs differ in {apart}."
     better = better_values(known.name, (run for group in values for run in groups[group]))
     runs = [run for group in values for run in groups[group]]
-    return _ordered(values, known, "" if known.is_single else found[1], better, runs)
+    return _ordered(values, known, "" if known.is_single else found[1], better, runs) + left_out
 
 
 def _ordered(

@@ -16,6 +16,8 @@ from engine.store.records import ENDED, RunRow, is_complete
 
 ALIKE = 0.05
 """Relative difference up to which the work of runs counts as equal."""
+MUCH_LONGER = 1.5
+"""Ratio of steps from which the lengths of runs of other programs, whose work is unknown, are named as unequal."""
 MOST_NAMED = 6
 _COUNT = re.compile(r"(\d+) ([a-z ]+?)s?")
 
@@ -142,6 +144,24 @@ def unequal_work(groups: Mapping[str, Sequence[RunRow]], around: Mapping[int, Su
 def unequal_work_of(groups: Mapping[str, Sequence[RunRow]], reader: Reader) -> str:
     """Return the same for runs of a store."""
     return unequal_work(groups, reader.studies.surroundings([run.id for runs in groups.values() for run in runs]))
+
+
+def unequal_steps_of(groups: Mapping[str, Sequence[RunRow]], reader: Reader) -> str:
+    """Return that runs of one other program recorded much fewer steps than others, as a sentence; else empty."""
+    runs = [run for own in groups.values() for run in own]
+    if len({run.experiment for run in runs}) != 1 or known_experiment(runs[0].experiment):
+        return ""
+    last = reader.multi_run.last_steps([run.id for run in runs])
+    steps = {name: found for name, own in groups.items() if (found := [last[run.id] for run in own if run.id in last])}
+    if len(steps) < 2:
+        return ""
+    first, longest = min(steps, key=lambda name: min(steps[name])), max(steps, key=lambda name: max(steps[name]))
+    least, most = min(steps[first]), max(steps[longest])
+    if most < MUCH_LONGER * max(least, 1):
+        return ""
+    return (
+        f"Unequal length: to step {least:,} ({first}) and {most:,} ({longest}). Every metric may differ because of it."
+    )
 
 
 def counted(groups: Mapping[str, Sequence[RunRow]]) -> dict[str, list[RunRow]]:

@@ -192,6 +192,24 @@ def test_the_best_comes_first_where_lower_is_better_by_the_name_of_a_metric(
     assert said.startswith("Lowest last ") and f": {first}, 0.51; then {second}, 0.52; highest: {last}, 0.53" in said
 
 
+def test_the_sentence_says_which_runs_it_leaves_out_and_that_lengths_differ(store: Store) -> None:
+    long, short = foreign(store, {"loss": 100}), foreign(store, {"loss": 20})
+    lost = store.runs.add(Launch("pets", {}, "Ada", demand=Demand(1, 0, 1, 1)))
+    store.claims.claim(lost, me(), [])
+    store.worker.write(lost, [], run_points=[Point("loss", 0, 9.0, 0.0)])
+    running = said(opened("compare", {"runs": ids_text([long, short, lost]), "metrics": "loss"}))
+    assert "Last loss: 0.51" in running and f"Not counted: {lost}: pets, 1 starting." in running
+    store.claims.end(lost, "lost", "It is silent.")
+    shown = said(opened("compare", {"runs": ids_text([long, short, lost]), "metrics": "loss"}))
+    assert f"Not counted: {lost}: pets, 1 lost." in shown
+    assert f"Unequal length: to step 19 ({short}: pets) and 99 ({long}: pets)." in shown
+    shown = said(opened("compare", {"runs": ids_text([long, lost]), "metrics": "loss"}))
+    why = f"loss is not compared: one run is complete and has a value. Not counted: {lost}: pets, 1 lost."
+    assert why in shown and "Unequal length" not in shown
+    shown = said(opened("compare", {"runs": ids_text([long, lost])}))
+    assert f"Last loss: 0.51 ({long}: pets). Not counted: {lost}: pets, 1 lost." in shown
+
+
 def test_a_direction_that_a_person_set_or_a_metric_of_ours_has_is_not_guessed(store: Store, reader: Reader) -> None:
     (run,) = reader.runs.some([foreign(store, {"val_loss": 2, "train/policy_loss": 2, "timesteps": 2})])
     assert [better_values(name, [run]) for name in ("val_loss", "train/policy_loss", "timesteps")] == [

@@ -212,6 +212,10 @@ def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home,
     assert f'<a href="/run?run={best.id}">{best.id}, quick</a>' in shown
     assert f"{sum(run.config['trainers'] == best.config['trainers'] for run in runs)} seeds, mean " in shown
     assert f'/run?run={ids[5]}"' in shown, "the reference has a row of its own"
+    with Store.open(home) as store:
+        compare.add(store, **{name: best.config[name] for name in ("trainers", "seed")}, steps=4)
+        compare.add(store, "reference", level=1.4)
+    assert "1 seed (2 runs)" in str(slots(home)["home-best"]), "a seed that ran twice is one seed"
     link = shown.partition('href="/runs?of=hogwild')[2].partition('"')[0].replace("&amp;", "&")
     assert link == "&show=finished&sort=-test%2Faccuracy.last"
     asked = {"of": "hogwild", "show": "finished", "sort": f"-{experiment('hogwild').result.metric}.last"}

@@ -18,18 +18,20 @@ function nameOf(row, theme) {
   const name = button(row.show, row.on, { text: row.label, class: "pl-line-name", title: row.on ? "Show all again" : "Show alone" });
   const parts = [sample, name];
   if (row.href) parts.push(make("a", { href: row.href, text: "↗", title: "Open the run", "aria-label": `Open ${row.label}` }));
-  if (row.child) return parts;
-  const isBase = row.base ? "No baseline" : "Compare the others with it";
+  const about = row.about ? [make("span", { text: row.about, class: "pl-about" })] : [];
+  if (row.child) return [...parts, ...about];
+  const isBase = row.base ? "No baseline" : "Make this the baseline: the others say how they differ from it";
   return [
     button(`pin ${row.id}`, row.pinned, { html: PIN, title: row.pinned ? "Unpin" : "Pin: first in every chart", "aria-label": `Pin ${row.label}` }),
     ...parts,
-    button(`base ${row.id}`, row.base, { text: row.base ? "baseline" : "Δ", class: "pl-base", title: isBase, "aria-label": `Baseline ${row.label}` }),
+    button(`base ${row.id}`, row.base, { text: "Δ", class: "pl-base", title: isBase, "aria-label": `Baseline ${row.label}` }),
+    ...about,
   ];
 }
 
 function cellOf({ text, title, delta, tone, why }) {
   const lines = [make("div", { text, title })];
-  if (delta) lines.push(make("div", { text: delta.replace(/ (%|SE)/g, "\u00a0$1"), title: why, class: `pl-delta ${tone && `pl-${tone}`}` }));
+  if (delta) lines.push(make("div", { text: delta.replace(/ (%|SE|points|·)/g, "\u00a0$1"), title: why, class: `pl-delta ${tone && `pl-${tone}`}` }));
   return lines;
 }
 
@@ -45,7 +47,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const all = data.narrowed ? [button("show all", undefined, { text: "Show all", class: "pl-all" })] : [];
     const heads = [make("th", { scope: "col" }, [make("span", { text: data.grouped ? "Group" : "Run" }), ...all]), ...(data.grouped ? [make("th", { scope: "col", class: "pl-number", text: "n", title: "Number of runs" })] : []), ...data.columns.map(headOf)];
     const rows = data.rows.map((row) =>
-      make("tr", { class: ["pl-dim", "pl-child"].filter((name) => row[name.slice(3)]).join(" ") }, [
+      make("tr", { class: ["pl-dim", "pl-child", "pl-pinned"].filter((name) => row[name.slice(3)]).join(" ") }, [
         make("th", { scope: "row" }, [make("div", {}, nameOf(row, theme))]),
         ...(data.grouped ? [make("td", { class: "pl-number" }, [make("div", { text: row.n ?? "" }), ...(row.fewer ? [make("div", { class: "pl-delta", text: row.fewer })] : [])])] : []),
         ...row.cells.map((cell, place) => make("td", { class: data.columns[place].number ? "pl-number" : "" }, cellOf(cell))),

@@ -108,6 +108,12 @@ class MultiRunReader:
         """Return the ranks of the runs with points of the metrics, by run, metric and rank, the whole run's first."""
         return self.db.records(RecordedMetric, _RECORDED, [json.dumps(list(run_ids)), json.dumps(list(metrics))])
 
+    def last_steps(self, run_ids: Sequence[int]) -> dict[int, int]:
+        """Return the greatest last step of each run's metrics; runs without one are omitted."""
+        sql = f"SELECT run_id, max(last_step) AS step FROM metrics WHERE run_id IN {_RUNS} GROUP BY run_id"
+        rows = self.db.rows(sql, [json.dumps(list(run_ids))])
+        return {row["run_id"]: row["step"] for row in rows if row["step"] is not None}
+
     def columns(
         self, run_id: int, metric: str, rank: int | None, names: Sequence[Column]
     ) -> "dict[Column, np.ndarray[Any, Any]]":

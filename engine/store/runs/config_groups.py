@@ -132,8 +132,9 @@ WITH found AS MATERIALIZED (
         WHERE value IS NOT NULL
 )
 SELECT ranked.task, ranked.id, ranked.value, runs.owner, runs.preset, runs.name,
-    (SELECT json_array(count(DISTINCT coalesce(other.seed, '')), avg(other.value)) FROM found AS other
-     WHERE other.rest = ranked.rest AND other.value IS NOT NULL) AS others
+    (SELECT json_array(count(*), avg(mean), sum(size)) FROM
+        (SELECT avg(other.value) AS mean, count(*) AS size FROM found AS other
+         WHERE other.rest = ranked.rest AND other.value IS NOT NULL GROUP BY coalesce(other.seed, ''))) AS others
 FROM ranked JOIN runs ON runs.id = ranked.id WHERE ranked.place = 1 ORDER BY ranked.task
 """
 _BEST_OF = """
@@ -165,7 +166,9 @@ class LeaderboardEntry:
     seeds: int
     """Number of finished seeds of the same config with the same seeding rule, including its own."""
     mean: float
-    """Mean over these runs."""
+    """Mean over these seeds, each that of its runs."""
+    runs: int
+    """Number of these runs, of which several may have one seed."""
     result: Result
     """What the values are."""
 
@@ -198,10 +201,10 @@ class LeaderboardReader:
         sql = _BESTS.format(task=task, number=number, order=order)
         found = []
         for row in self.db.rows(sql, [*values, *bound, experiment]):
-            tasks, (seeds, mean) = tuple(json.loads(row["task"])), json.loads(row["others"])
+            tasks, (seeds, mean, runs) = tuple(json.loads(row["task"])), json.loads(row["others"])
             if not set(result.nothing_to_learn) & set(tasks):
                 run = (row["id"], row["owner"], row["preset"], row["name"])
-                found.append(LeaderboardEntry(experiment, tasks, row["value"], *run, seeds, mean, result))
+                found.append(LeaderboardEntry(experiment, tasks, row["value"], *run, seeds, mean, runs, result))
         if result.older:  # only on tasks without a run of this version
             tasks_here = {each.task for each in found}
             found += [each for each in self.bests(experiment, result.older) if each.task not in tasks_here]

@@ -104,10 +104,12 @@ def test_a_pinned_group_comes_first_and_the_others_say_what_they_differ_from_the
     assert {row["label"]: row["colour"] for row in table["rows"]} == colours, "a pin changes no colour"
     base, single, other = (row["cells"][0] for row in table["rows"])
     assert base["text"] == "91.00 ± 1.00" and "delta" not in base
-    assert other["delta"] == "+4.40 % · +4.9 SE" and other["tone"] == "better"
+    assert other["delta"] == "+4.00 points · +4.9 SE · more than chance" and other["tone"] == "better"
     assert "Difference of means to trainers 2: +4.00. 95 % interval +1.73 to +6.27" in other["why"]
-    assert (single["delta"], single["tone"]) == ("-1.10 % · n=1", "") and "No standard error: n=1" in single["why"]
-    assert "Differences of means to trainers 2, in percent and in standard errors" in said(test := show(
+    assert (single["delta"], single["tone"]) == ("\u22121.00 points · n=1", "") and "No standard error: n=1" in single[
+        "why"
+    ]
+    assert "Differences of means to trainers 2, in points and in standard errors" in said(test := show(
         runs="1-7", group="trainers")[0])  # fmt: skip
 
     _, table, _ = show(runs="1-7", group="trainers", tab="bars", number="train/loss.last", base="none")
@@ -162,6 +164,12 @@ def test_columns_beside_the_legend_sort_it_and_pinned_lines_stay_first(
     assert sorts == [{"sort": f"{ACCURACY}.last"}, {}, {"sort": "note"}]
     _, table, _ = show(runs="1-7", group="trainers", sort="trainers", pins="7", **columns)
     assert named(table) == ["trainers 8", "trainers 2", "trainers 4"]
+    assert [row["about"] for row in table["rows"]] == ["pinned: first", "", ""]
+    assert [head["number"] for head in table["columns"]] == [False, True, True], "settings that are numbers, too"
+    _, table, _ = show(runs="1-7", group="trainers", sort="trainers", base="4", **columns)
+    assert named(table) == ["trainers 2", "trainers 4", "trainers 8"] and table["rows"][1]["about"] == "baseline", (
+        "a baseline that isn't pinned is sorted"
+    )
     _, table, _ = show(runs="1-7", group="trainers", tab="bars", number=f"{ACCURACY}.best", base="1", **columns)
     assert table["columns"][0]["label"] == "Test accuracy, best (%)", "Δ of the value shown comes before all else"
 
@@ -176,6 +184,37 @@ def test_without_chosen_columns_the_table_has_those_of_the_chosen_metrics(
     assert [head["label"] for head in table["columns"]] == ["Trainers"]
     _, table, _ = show(runs="1-7", group="trainers", metrics=LOSS, tab="scatter")
     assert [head["label"] for head in table["columns"]] == ["Test accuracy, last (%)"], "no other tab has metrics"
+
+
+def test_a_chosen_column_is_added_to_the_result_which_stays_until_it_is_removed(
+    ids: list[int], show: Callable[..., Shown]
+) -> None:
+    test, table, _ = show(runs="1-7", group="trainers", base="1")
+    columns = test.multiselect(key="compare.at.columns")
+    assert columns.value == [f"{ACCURACY}.last"] and "columns" not in address(test)
+    last = dict[str, Any]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(components, "lines", lambda key, data, on_press: last.update(data))
+        columns.select("trainers").run()
+        assert [head["label"] for head in last["columns"]] == ["Test accuracy, last (%)", "Trainers"]
+        assert "Differences of means to trainers 2" in said(test)
+        assert address(test)["columns"] == f"{ACCURACY}.last,trainers"
+        columns.set_value(["trainers"]).run()
+        assert [head["label"] for head in last["columns"]] == ["Trainers"]
+        assert "Differences of means" not in said(test), "there is no number to differ in"
+        columns.set_value([]).run()
+        assert last["columns"] == [] and address(test)["columns"] == "none"
+    _, table, _ = show(**address(test))
+    assert table["columns"] == []
+    test, table, _ = show(runs="1-7", group="trainers", columns="nothing")
+    assert len(table["columns"]) == 1, "of a link without a known column the result is left"
+
+
+def test_the_usual_columns_follow_the_tab_and_its_value(ids: list[int], show: Callable[..., Shown]) -> None:
+    test, _, _ = show(runs="1-7", group="trainers", tab="bars", number="trainers")
+    assert test.multiselect(key="compare.at.columns").value == ["trainers"]
+    test.segmented_control(key="compare.at.tab").set_value("curves").run()
+    assert test.multiselect(key="compare.at.columns").value == [f"{ACCURACY}.last"]
 
 
 @pytest.mark.parametrize(
@@ -237,6 +276,16 @@ def test_a_line_of_fewer_runs_than_its_group_says_both_numbers(
     assert (table["rows"][0]["n"], table["rows"][0]["fewer"]) == ("2", "1 in test accuracy")
 
 
+def test_the_table_marks_runs_that_are_not_complete(ids: list[int], show: Callable[..., Shown], store: Store) -> None:
+    more = [compare.add(store, trainers=2, seed=seed, steps=5, ended=False) for seed in (3, 4, 5)]
+    for run_id, status in zip(more, ("failed", "lost"), strict=False):
+        store.claims.end(run_id, status, "A cause.")  # type: ignore[arg-type]
+    _, table, _ = show(runs="1,4,8-10", group="trainers")
+    assert [row["about"] for row in table["rows"]] == ["1 failed, 1 lost, 1 running", ""]
+    _, table, _ = show(runs="1,8-10", group="none")
+    assert [row["about"] for row in table["rows"]] == ["", "failed", "lost", "running"]
+
+
 def test_one_chart_smooths_all_of_its_curves_or_none(home: Home, store: Store) -> None:
     ids = [compare.add(store, trainers=2, seed=steps, steps=steps) for steps in (40, 300)]
     with Reader.open(home) as reader:
@@ -269,6 +318,19 @@ def test_a_metric_stays_raw_beside_smoothed_ones_and_the_address_keeps_it(
     assert smoothed(charts) == [LOSS]
 
 
+def test_the_page_says_beside_smoothing_where_it_has_no_effect_and_names_a_single_line(
+    show: Callable[..., Shown], store: Store
+) -> None:
+    few, many = (compare.add(store, trainers=2, seed=steps, steps=steps) for steps in (20, 300))
+    none, some = "not applied: little noise or few points", "applied in 1 of 2 charts"
+    shown = said(show(runs=f"{few}")[0])
+    assert none in shown and f"**Training loss** · {few}: Hogwild!, quick" in shown
+    assert some in said(show(runs=f"{few},{many}")[0])
+    for query in ({"smooth": "0"}, {"group": "trainers"}, {"metrics": LOSS}):
+        shown = said(show(**{"runs": f"{few},{many}", **query})[0])
+        assert none not in shown and "applied in" not in shown
+
+
 def test_an_average_would_only_lag_behind_a_curve_with_little_noise() -> None:
     falling, wiggle = np.linspace(1.0, 0.0, 200) ** 2, (-1.0) ** np.arange(200)
     assert is_noiseless(falling + 0.0004 * wiggle) and not is_noiseless(falling + 0.05 * wiggle)
@@ -291,6 +353,28 @@ def test_runs_of_an_open_group_have_other_colours_than_the_groups_beside_it(
     assert len(members) == 3 and not members & (groups - {own})
 
 
+@pytest.mark.parametrize("tab", ["curves", "bars", "scatter"])
+@pytest.mark.parametrize("query", [{"members": "1"}, {"members": "4"}, {"members": "4", "only": "5"}, {"only": "5"}])
+def test_runs_of_an_open_group_have_one_colour_in_table_and_charts(
+    ids: list[int],
+    show: Callable[..., Shown],
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    tab: str,
+    query: dict[str, str],
+) -> None:
+    compare.add(store, trainers=2, seed=3, steps=5)  # whose own colour is that of its group
+    drawn = set[tuple[str, int]]()
+
+    def figure(key: str, found: Any, *, colours: list[int], **_: object) -> None:
+        drawn.update(zip([trace["name"] for trace in found["data"]], colours, strict=True))
+
+    monkeypatch.setattr(components, "figure", figure)
+    _, table, _ = show(runs="1-8", group="trainers", metrics=ACCURACY, tab=tab, **query)
+    in_table = {(row["label"], row["colour"]) for row in table["rows"] if row.get("child") and not row["dim"]}
+    assert in_table and drawn == in_table
+
+
 def test_each_run_is_in_a_chart_and_runs_of_other_programs_are_drawn_by_step(home: Home, store: Store) -> None:
     ours = compare.add(store, trainers=2)
     also = ("perf/staleness", "perf/samples_per_second", "perf/overwritten_updates")
@@ -305,7 +389,7 @@ def test_each_run_is_in_a_chart_and_runs_of_other_programs_are_drawn_by_step(hom
 
 
 @pytest.mark.parametrize(
-    ("value", "text", "shown"), [(1e-9, "0.00 points", "0 points"), (0.0, "0", "0"), (-0.5, "0.5", "-0.5")]
+    ("value", "text", "shown"), [(1e-9, "0.00 points", "0 points"), (0.0, "0", "0"), (-0.5, "0.5", "\u22120.5")]
 )
 def test_a_difference_that_rounds_to_0_has_no_sign(value: float, text: str, shown: str) -> None:
     assert signed(value, text) == shown

@@ -260,6 +260,11 @@ def test_the_best_run_is_by_its_last_value_on_its_task_with_the_seeds_of_its_con
         pytest.approx(94.0),
     )
     assert found[("mnist",)].seeds == 1
+    finish(store, digits | {"seed": 0}, 92.0)
+    (best,) = (best for best in reader.leaderboard.bests("hogwild", ACCURACY) if best.task == ("digits",))
+    assert (best.seeds, best.runs, best.mean) == (3, 4, pytest.approx((91.0 + 97.0 + 95.0) / 3)), (
+        "a mean per seed first"
+    )
     store.annotations.archive([ids[1]], by="ada")
     assert [best.run_id for best in reader.leaderboard.bests("hogwild", ACCURACY) if best.task == ("digits",)] == [4]
 
