@@ -176,7 +176,7 @@ class LabTools:
     def run(self, run_id: RunId) -> str:
         """Show one run: settings, results, resources, how it ended, its note and latest events."""
         found = self._connect().run(run_id)
-        told = _entry(found, *OF_ROW, "note", "error", "command", "not_learned", "logs")
+        told = _entry(found, *OF_ROW, "note", "error", "command", "not_learned", "logs", "wait_reason")
         ours = told if "experiment" in told else told[PEOPLE]
         states = [each["state"] for each in found["ranks"]]
         told |= {name: found[name] for name in ("started_at", "ended_at", "startup_time_s", "disturbance", "demand")}

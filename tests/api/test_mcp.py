@@ -280,6 +280,11 @@ def tasks(lab: AgentLab) -> list[Task]:
             *("queue", {}),
             lambda told: {each["run_id"]: each[PEOPLE]["reason"] for each in told["runs"]}[lab.queued[0]] == reason,
         ),
+        (
+            "Why does that run wait?",
+            *("run", {"run_id": lab.queued[0]}),
+            lambda told: told[PEOPLE]["wait_reason"] == reason,
+        ),
         ("How many may I run?", "queue", {}, lambda told: told["quota"]["max_own_agent_runs"] == 4),
         (
             "What would three numbers of trainers take?",
@@ -297,7 +302,7 @@ def _ids(told: Any) -> list[int]:
     return [each["id"] for each in told["runs"]]
 
 
-def test_a_real_client_gets_twenty_answers_right(lab: AgentLab) -> None:
+def test_a_real_client_gets_its_answers_right(lab: AgentLab) -> None:
     async def asked() -> None:
         async with over_stdio(lab, lab.tokens["mo", "agent"]) as session:
             told = await session.initialize()
@@ -310,7 +315,7 @@ def test_a_real_client_gets_twenty_answers_right(lab: AgentLab) -> None:
             for question, tool, arguments, is_right in (asked := tasks(lab)):
                 if not is_right(told := await call(tool, **arguments)):
                     wrong[question] = told
-            assert not wrong and len(asked) == 20 and lab.counts() == before
+            assert not wrong and len(asked) == 21 and lab.counts() == before
             await _launch_cancel_and_note(lab, call)
 
     within(asked)

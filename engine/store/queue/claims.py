@@ -32,10 +32,13 @@ class ClaimCommands:
         self._runs = RunReader(db)
         self._notices = NoticeWriter(db)
 
-    def claim(self, run_id: int, worker: ProcessIdentity, gpus: Sequence[int], cores: Sequence[int] = ()) -> bool:
+    def claim(
+        self, run_id: int, worker: ProcessIdentity, gpus: Sequence[int], cores: Sequence[int] = (), reason: str = ""
+    ) -> bool:
         """Assign a queued run to a worker, with its GPUs and CPU cores by number; False if it is no longer queued, or
         on hold, or fails here: a command whose owner lost the permission while it waited. False too if the runner was
-        asked to stop, but for a run that needs no core: its worker only follows a folder.
+        asked to stop, but for a run that needs no core: its worker only follows a folder. `reason` is why it waited
+        last, which its event says with the time.
         """
         with self.db.change() as connection:
             cursor = connection.execute(
@@ -55,7 +58,8 @@ class ClaimCommands:
                 for kind, ids in (("GPU", gpus), ("core", cores))
                 if ids
             ]
-            self._changes.note_event(run_id, "starting", "runner", ", ".join([f"worker pid {worker.pid}", *given]))
+            told = ", ".join([f"worker pid {worker.pid}", *given])
+            self._changes.note_event(run_id, "starting", "runner", f"{told}{self._changes.waited(run_id, reason)}")
             self.db.touch(run_id)
         return True
 
