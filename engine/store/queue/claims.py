@@ -97,11 +97,14 @@ class ClaimCommands:
         error: str = "",
         execution_time_s: float | None = None,
         who: str = "runner",
+        ended_at: str | None = None,
     ) -> bool:
-        """Set the final status and cause of a live run; False, and nothing written, if it has already ended."""
+        """Set the final status and cause of a live run, which ended now or at another time; False, and nothing written,
+        if it has already ended.
+        """
         if status not in ENDED:
             raise ValueError(f"status must be one of {', '.join(ENDED)}; got '{status}'.")
-        return self._end(run_id, status, cause, error, execution_time_s, who)
+        return self._end(run_id, status, cause, error, execution_time_s, who, ended_at=ended_at)
 
     def stop_at_limit(self, run_id: int) -> bool:
         """Request the end of a run that reached its time limit; False if it is already ending."""
@@ -166,6 +169,7 @@ class ClaimCommands:
         execution_time_s: float | None = None,
         who: str = "runner",
         allowed: Sequence[Status] = ALIVE,
+        ended_at: str | None = None,
     ) -> bool:
         """Write a run's end; False if its status is not among those allowed."""
         with self.db.change() as connection:
@@ -174,7 +178,7 @@ class ClaimCommands:
             connection.execute(
                 "UPDATE runs SET status = ?, cause = ?, error = ?, ended_at = ?,"
                 " execution_time_s = coalesce(?, execution_time_s) WHERE id = ?",
-                [status, storable(cause), storable(error), now(), execution_time_s, run_id],
+                [status, storable(cause), storable(error), ended_at or now(), execution_time_s, run_id],
             )
             done = "'done', 'failed', 'ended'"
             connection.execute(f"UPDATE ranks SET state = 'ended' WHERE run_id = ? AND state NOT IN ({done})", [run_id])

@@ -28,7 +28,8 @@ extreme (min, max), or sum (count).
 
 ELAPSED = (
     "coalesce(runs.execution_time_s, runs.time_before_s + "
-    "86400 * (julianday(coalesce(runs.ended_at, 'now')) - julianday(runs.started_at)))"
+    "86400 * (julianday(coalesce(runs.ended_at, iif(runs.report_key IS NULL, NULL, runs.heartbeat_at), 'now')) "
+    "- julianday(runs.started_at)))"
 )
 """`RunRow.elapsed_s` as SQL."""
 _RATE = (
