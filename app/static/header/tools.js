@@ -31,6 +31,7 @@
   );
   if (/Mac|iPhone|iPad/.test(navigator.platform)) document.querySelectorAll(".pl-ctrl").forEach((key) => (key.textContent = "⌘"));
 
+  holdPresent();
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.("[data-present]");
     const box = button?.closest("[data-slot], .pl-flow, .pl-timeline, .pl-qr");
