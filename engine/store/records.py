@@ -195,7 +195,7 @@ def _elapsed_s(run: "Run | RunRow") -> float | None:
 
 
 def silent_since(run: "Run | RunRow") -> str | None:
-    """Return the last report of a running program elsewhere that has missed two; None while it reports, and for others."""
+    """Return the last report of a running program elsewhere that has missed two; None for other runs."""
     is_silent = run.reported and run.status == "running" and run.heartbeat_at is not None
     return run.heartbeat_at if is_silent and seconds_since(run.heartbeat_at or "") > MISSED_S else None
 
