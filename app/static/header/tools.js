@@ -93,6 +93,13 @@
   const opened = new MutationObserver(sayLost);
   opened.observe(document.body, { childList: true });
 
+  // Streamlit draws an open popover above a dialog, whose fields it would cover.
+  let hadDialog = false;
+  new MutationObserver(() => {
+    if (isBlocked() && !hadDialog) document.querySelectorAll("[data-testid=stPopover] button[aria-expanded=true]").forEach((each) => each.click());
+    hadDialog = isBlocked();
+  }).observe(document.body, { childList: true });
+
   const help = byId("pl-help");
   help.addEventListener("shown", () => {
     const link = help.querySelector("[data-guides]");
