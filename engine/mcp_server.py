@@ -8,13 +8,14 @@ that under one key, and is short enough for a model's context.
 import json
 import math
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from engine.metrics import is_rate
 from engine.parallab_client import Parallab, ParallabError
 from engine.registry import EXPERIMENTS
 
@@ -107,9 +108,11 @@ def _split(told: Mapping[str, Any], facts: Iterable[str], texts: Iterable[str] =
 
 MOST_ROWS, MOST_POINTS, FEWEST_POINTS = 50, 200, 5
 SHORTEST_LOG, LONGEST_LOG = 1, 200
+MOST_DIFFERING = 6
+"""Settings that find_runs shows unasked."""
 ENTRY = ("id", "status", "sweep_id", "created_at", "progress", "execution_time_s", "time_left_s")
 OF_ROW = ("name", "owner", "tags", "cause")
-OF_SWEEP = ("question", "answer", "fastest", "reached", "unequal_work")
+OF_SWEEP = ("question", "answer", "fastest", "reached", "unequal_work", "not_learned", "combinations")
 OF_DUEL = ("name", "owner", "verdict", "fastest", "obstacles", "cautions", "metric", "pairs", "values", "reached_in_s")
 RunId = Annotated[int, Field(ge=1, description="The run's number.")]
 UNMARKED = (
@@ -167,16 +170,18 @@ class LabTools:
         before: Annotated[int | None, Field(description="The last run of the previous answer.")] = None,
         limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 20,
     ) -> str:
-        """Find runs, with the last values of their metrics."""
+        """Find runs, with the settings in which they differ and last values of their metrics; `run` has all of both."""
         found: dict[str, Any] = {"status": status, "experiment": experiment, "owner": owner, "sweep": sweep}
         runs = self._connect().runs(filter, **found, sort=sort, before=before, page=limit)
-        rows = [_entry(run, *OF_ROW, show=show) for run in islice(runs, limit)]
+        found_runs = list(islice(runs, limit))
+        shown = [*show, *(name for name in _differing(found_runs) if name not in show)]
+        rows = [_entry({**run, "last": _telling(run["last"])}, *OF_ROW, show=shown) for run in found_runs]
         return answer({"runs": rows or "none match"}, "Ask again with before=ID of the last run here.")
 
     def run(self, run_id: RunId) -> str:
         """Show one run: settings, results, resources, how it ended, its note and latest events."""
         found = self._connect().run(run_id)
-        told = _entry(found, *OF_ROW, "note", "error", "command", "not_learned", "logs")
+        told = _entry(found, *OF_ROW, "note", "error", "command", "not_learned", "logs", "wait_reason")
         ours = told if "experiment" in told else told[PEOPLE]
         states = [each["state"] for each in found["ranks"]]
         told |= {name: found[name] for name in ("started_at", "ended_at", "startup_time_s", "disturbance", "demand")}
@@ -321,6 +326,20 @@ def _entry(run: Mapping[str, Any], *texts: str, show: Iterable[str] | None = Non
     return _split(told, (*ENTRY, *(apart if ours else ())), (*texts, *(() if ours else apart)))
 
 
+def _differing(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the settings in which runs of one experiment differ, at most `MOST_DIFFERING`."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for run in runs:
+        for name, value in run["config"].items():
+            values.setdefault((run["experiment"], name), set()).add(_json(value))
+    return list(dict.fromkeys(name for (_, name), found in values.items() if len(found) > 1))[:MOST_DIFFERING]
+
+
+def _telling(last: Mapping[str, float]) -> dict[str, float]:
+    """Return the values that tell how a run went: of speed and parallelism only the throughput."""
+    return {name: value for name, value in last.items() if not name.startswith("perf/") or is_rate(name)}
+
+
 def _setting(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a setting from its JSON schema."""
     kinds = [schema, *schema.get("anyOf", ())]
@@ -339,6 +358,14 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "note": {"destructive_hint": False, "idempotent_hint": True},
 }
 """The tools that change something, with what clients are told of them; all others only read."""
+
+
+TOOLS_FOR_PAGES = {
+    "The list command and the Runs page show all runs.": "find_runs lists all runs.",
+    "The Duel page and the duel command show all duels.": "verdict without a number lists the latest duels.",
+    "The Sweep page shows all sweeps.": "verdict without a number lists the latest sweeps.",
+}
+"""What refusals of the lab say of its pages, and what an agent has instead."""
 
 
 def server(connect: Callable[[], Parallab], version: str) -> "MCPServer[Any]":
@@ -364,7 +391,10 @@ def _refusing(tool: Callable[..., str]) -> Callable[..., str]:
         try:
             return tool(*args, **given)
         except ParallabError as error:
-            told = {"refusal": str(error), "problems": getattr(error, "problems", {})}
+            refusal = str(error)
+            for page, tool_named in TOOLS_FOR_PAGES.items():
+                refusal = refusal.replace(page, tool_named)
+            told = {"refusal": refusal, "problems": getattr(error, "problems", {})}
             raise ToolError(answer({PEOPLE: told})) from None
 
     return refusing

@@ -25,6 +25,7 @@ secret are sent only to the lab: they never appear in an error and never follow 
 from __future__ import annotations
 
 import atexit
+import csv
 import glob
 import io
 import ipaddress
@@ -984,9 +985,16 @@ def init(
         if more[each] not in (None, False, *_CARRIED.get(each, ())):
             raise NotCarried(f"init({each}={more[each]!r}) is not carried by Parallab. Leave it out.")
     marks = [*(tags or ()), *(f"{each}={more[each]}" for each in _AS_TAGS if more.get(each))]
-    return Parallab().record(
+    return _said(
         experiment=project or "", name=name or "", config=_mapping(config), tags=marks, note=notes or "", key=id
     )
+
+
+def _said(**told: Any) -> RecordedRun:
+    """Begin a run, and say where it is seen."""
+    run = Parallab().record(**told)
+    _say(f"run {run.run_id}: {run.url}")
+    return run
 
 
 def log(data: Mapping[str, Any], step: int | None = None, commit: bool = True) -> None:
@@ -1052,9 +1060,17 @@ def _present() -> RecordedRun:
 _experiment: list[str] = []
 
 
-def set_experiment(name: str) -> None:
+def set_experiment(experiment_name: str | None = None, experiment_id: str | None = None, **more: Any) -> None:
     """Set the experiment of the next runs."""
-    _experiment[:] = [name]
+    if experiment_name is None or more:
+        raise NotCarried("Experiments have names alone in Parallab. Give set_experiment the name.")
+    _experiment[:] = [experiment_name]
+
+
+def set_tracking_uri(uri: Any) -> None:
+    """Say that the lab's address is PARALLAB_URL; the script needs no change."""
+    if uri:
+        _say(f"set_tracking_uri({str(uri)!r}) is ignored: runs go to {Parallab().url}, the lab of PARALLAB_URL.")
 
 
 def start_run(
@@ -1070,7 +1086,7 @@ def start_run(
         raise NotCarried("Nested runs are not carried by Parallab. Begin one run after the other.")
     marks = [f"{name}={value}" for name, value in (tags or {}).items()]
     experiment = _experiment[0] if _experiment else ""
-    return Parallab().record(experiment=experiment, name=run_name or "", tags=marks, note=description or "", key=run_id)
+    return _said(experiment=experiment, name=run_name or "", tags=marks, note=description or "", key=run_id)
 
 
 def active_run() -> RecordedRun | None:
@@ -1122,6 +1138,59 @@ def log_text(text: str, artifact_file: str) -> None:
     (active_run() or start_run()).keep(text.encode(), artifact_file.strip("/").replace("/", "-"))
 
 
+def log_figure(figure: Any, artifact_file: str, **more: Any) -> None:
+    """Keep a figure of Matplotlib, or of Plotly as a page, as a file."""
+    if hasattr(figure, "savefig"):
+        _keep_written(artifact_file, lambda file: figure.savefig(file, format=_suffix(artifact_file), **more))
+    elif hasattr(figure, "to_html") and _suffix(artifact_file) == "html":
+        log_text(figure.to_html(**more), artifact_file)
+    else:
+        raise _not_drawn("log_figure", figure, "Matplotlib's figures, and Plotly's as .html")
+
+
+def log_image(image: Any, artifact_file: str | None = None, **more: Any) -> None:
+    """Keep a picture of PIL as a file."""
+    if artifact_file is None or more or not (hasattr(image, "save") and hasattr(image, "getbbox")):
+        raise _not_drawn("log_image", image, "PIL's images with an artifact_file")
+    kind = _suffix(artifact_file)
+    _keep_written(artifact_file, lambda file: image.save(file, format="jpeg" if kind == "jpg" else kind))
+
+
+def log_table(data: Any, artifact_file: str) -> None:
+    """Keep a dict of columns, or pandas' data frame, as a file of JSON, or of CSV by its name."""
+    kind = _suffix(artifact_file)
+    columns = data.to_dict("list") if hasattr(data, "to_dict") else data
+    if kind not in ("json", "csv") or not isinstance(columns, Mapping):
+        raise _not_drawn("log_table", data, "dicts of columns and data frames, as .json and .csv")
+    held = [each if isinstance(each, (list, tuple)) else [each] for each in columns.values()]
+    rows = [dict(zip(columns, row)) for row in zip(*held)]
+    if kind == "json":
+        log_text(json.dumps(rows, indent=2, default=str), artifact_file)
+        return
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(columns))
+    writer.writeheader()
+    writer.writerows(rows)
+    log_text(text.getvalue(), artifact_file)
+
+
+def _suffix(artifact_file: str) -> str:
+    return Path(artifact_file).suffix[1:].lower()
+
+
+def _keep_written(artifact_file: str, write: Callable[[io.BytesIO], None]) -> None:
+    file = io.BytesIO()
+    write(file)
+    (active_run() or start_run()).keep(file.getvalue(), artifact_file.strip("/").replace("/", "-"))
+
+
+def _not_drawn(call: str, given: Any, takes: str) -> NotCarried:
+    what = _a(type(given).__name__)
+    return NotCarried(
+        f"{call} of {what} is not carried by Parallab, which takes {takes}. Write a file, and keep it by log_artifact."
+    )
+
+
 def log_dict(dictionary: Any, artifact_file: str) -> None:
     """Keep a dict as a file of JSON."""
     log_text(json.dumps(dictionary, indent=2, default=str), artifact_file)
@@ -1146,7 +1215,10 @@ def __getattr__(name: str) -> Any:
         return getattr(_present(), name)
     if name.startswith("__"):
         raise AttributeError(name)
+    cure = (
+        "Write what it logs to a file, and keep that by log_artifact" if name.startswith("log_") else "Remove the call"
+    )
     raise NotCarried(
-        f"'{name}' is not carried by Parallab, which takes numbers, settings, tags and files: see docs/api.md for the "
-        "calls of W&B, Trackio and MLflow that it has."
+        f"'{name}' is not carried by Parallab, which takes numbers, settings, tags and files. {cure}; docs/api.md has "
+        "the calls of W&B, Trackio and MLflow that are carried."
     )

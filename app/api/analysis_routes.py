@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -101,6 +102,18 @@ class FitTold(Shape):
     refused: list[str] = Field(description="Why laws were not fitted.")
 
 
+class CombinationTold(Shape):
+    """One combination of a sweep's values, over its complete runs."""
+
+    name: str
+    runs: Count = Field(description="Complete runs with a result: its seeds or repeats.")
+    metric: str = Field(description="That of the results; where there are none, the execution time.")
+    result: IntervalTold = Field(description="Their mean with its 95 % interval.")
+    from_best: Number = Field(description="Difference of its mean from that of the best combination.")
+    standard_error: Number | None = Field(description="Of that difference (Welch); null unless both have two runs.")
+    interval: tuple[Number, Number] | None = Field(description="Of that difference, 95 %; null below three runs each.")
+
+
 class SweepVerdict(Shape):
     """What a sweep answers."""
 
@@ -110,6 +123,10 @@ class SweepVerdict(Shape):
     fastest: str = Field(description="Which combination was fastest and what explains it, or why times don't compare.")
     reached: str = Field(description="Which combination reached the best result; empty where that can't be judged.")
     unequal_work: str = Field(description="That the combinations did unequal work; empty if they didn't.")
+    not_learned: str = Field(description="Which runs did not learn, and why; empty if all did, or can't be judged.")
+    combinations: list[CombinationTold] = Field(
+        description="By their results, the best first; empty where these don't compare."
+    )
 
 
 class DuelTold(Shape):
@@ -258,7 +275,7 @@ def fit(sweep_id: SweepId) -> FitTold:
 @router.get("/sweeps/{sweep_id}/verdict", summary="Get a sweep's answer", responses={404: described("Unknown sweep.")})
 def sweep_verdict(sweep_id: SweepId) -> SweepVerdict:
     """Return the answer of a sweep to its question, and which of its combinations was fastest, with the reason."""
-    from engine.analysis.result import reached_most
+    from engine.analysis.result import not_learned_of, reached_most
     from engine.analysis.run_values import measured
     from engine.analysis.scaling.answers import answer, question
     from engine.analysis.scaling.scaling_data import by_values, unequal_of_sweep
@@ -273,7 +290,43 @@ def sweep_verdict(sweep_id: SweepId) -> SweepVerdict:
             fastest=_fastest(reader, groups, by_median=sweep.timing is not None),
             reached=reached_most(groups),
             unequal_work=unequal_of_sweep(reader, sweep_id),
+            not_learned=not_learned_of(runs),
+            combinations=_combinations(groups),
         )
+
+
+def _combinations(groups: Mapping[str, Sequence[RunRow]]) -> list[CombinationTold]:
+    """Return the results of the groups of runs, the best first, without any their times; none where their metrics
+    differ.
+    """
+    from engine.analysis.result import better_values, ranked
+    from engine.analysis.statistics.intervals import difference_of_means, mean_interval
+
+    done = {name: own for name, runs in groups.items() if (own := [run for run in runs if is_complete(run)])}
+    every = [run for own in done.values() for run in own]
+    results = {run.id: found for run in every if (found := ranked(run))}
+    metrics = {found.result.metric for found in results.values()} or {"perf/execution_time_s"}
+    if len(metrics) > 1 or (better := better_values(name := metrics.pop(), every)) is None:
+        return []
+    numbers = {run_id: found.value for run_id, found in results.items()} or {
+        run.id: run.execution_time_s for run in every if run.execution_time_s is not None and not run.disturbed
+    }
+    held = {group: [numbers[run.id] for run in own if run.id in numbers] for group, own in done.items()}
+    values = {group: own for group, own in held.items() if own}
+    order = sorted(values, key=lambda group: fmean(values[group]), reverse=better == "max")
+    apart = {group: difference_of_means(values[group], values[order[0]]) for group in order}
+    return [
+        CombinationTold(
+            name=group,
+            runs=len(values[group]),
+            metric=name,
+            result=IntervalTold.model_validate(mean_interval(values[group])),
+            from_best=apart[group].mean,
+            standard_error=None if group == order[0] else apart[group].error,
+            interval=None if group == order[0] else apart[group].interval,
+        )
+        for group in order
+    ]
 
 
 @router.get("/duels", summary="List duels, highest number first")

@@ -171,7 +171,9 @@ def acting(request: Request, owner: str | None) -> str:
     if who is None:
         if owner is None:
             raise ConfigError.of(
-                "owner", "owner is required for changes in a lab without accounts. Set it to your name."
+                "owner",
+                "owner is required for changes in a lab without accounts. Set it to your name; scripts of "
+                "parallab_client have it in PARALLAB_OWNER.",
             )
         return checked_name(owner)
     if owner is not None and owner != who.name:

@@ -32,6 +32,7 @@ from engine.errors import EngineError, StoreBusy, StoreTooNew
 from engine.filter.syntax import LONGEST
 from engine.home import Home
 from engine.queue.cluster_wait import job_state
+from engine.queue.forecast import wait_reason
 from engine.store import Reader, Status
 
 router = APIRouter()
@@ -168,6 +169,7 @@ def in_full(reader: Reader, run_id: int) -> RunInFull:
         terms=TermsTold.model_validate(found.terms),
         job=JobInfo(cluster=found.target, **vars(job)) if job else None,
         queue_position=reader.queue.position(run_id) if found.status == "queued" else None,
+        wait_reason=wait_reason(reader, found),
         resumed_as=reader.runs.resumed_as(run_id),
         cloned_from=reader.runs.cloned_from(run_id),
         cloned_as=reader.runs.cloned_as(run_id),

@@ -398,6 +398,9 @@ class RunInFull(RunEntry):
     queue_position: int | None = Field(
         description="Number of queued runs before it; null if it is on hold or not queued."
     )
+    wait_reason: str | None = Field(
+        description="Why it waits, if it is queued; the event of its start says how long it waited, and why last."
+    )
     progress_done: int
     progress_total: int
     progress_unit: str = Field(description="Unit of progress, such as samples.")

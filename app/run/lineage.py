@@ -35,7 +35,7 @@ def lineage(run: Run, reader: Reader) -> None:
     rows = {row.id: row for row in reader.runs.some([kin.id for kin in family])}
     if said := [*_origin(run, family, rows, reader), *_descent(run, family, rows)]:
         st.html(fact_row(said))
-    if len(family) > 2:
+    if len(family) > 1:
         label = f"Tree of {counted(len(family), 'run')}"
         with st.expander(label, key="tree", on_change="rerun", bind="query-params", type="compact") as fold:
             if fold.open:

@@ -47,7 +47,7 @@ from engine.registry import known_experiment
 from engine.seeding import SEEDING
 from engine.store import Reader
 from engine.store.queue.cluster_jobs import ClusterJob
-from engine.store.records import ENDED, Event, RankRow, Run, RunRow, Summary
+from engine.store.records import ENDED, Event, RankRow, Run, RunRow, Summary, silent_since
 from engine.store.runs.origins import Origin
 from engine.system.runner_process import lost_runs
 from engine.trace.health import BAD, Health, RankState, Verdict
@@ -56,6 +56,10 @@ from engine.trace.health import BAD, Health, RankState, Verdict
 def cause(run: Run, entry: RunRow, reader: Reader) -> Markup:
     """Return the state of a started or ended run and its cause, as a sentence; of one that stands still in lines."""
     health = reader.details.health(run.id) if run.status in ("starting", "running") else None
+    if last := silent_since(run):
+        return Markup("Its program, which Parallab did not start, has missed reports: last report {}.").format(
+            when(last)
+        )
     if health and health.verdict.state in BAD:
         return stacked(map(escape, standstill(health.verdict)))
     return escape(_cause(run, entry, reader))

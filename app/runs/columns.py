@@ -19,7 +19,7 @@ from engine.store import Reader
 from engine.store.records import RunRow
 from engine.store.runs.details import Text
 
-NUMBERS = ("duration", "startup", "ranks", "cores", "gpus")
+NUMBERS = ("duration", "waited", "startup", "ranks", "cores", "gpus")
 """Numeric fields of a run besides metrics and settings; the other fields are text."""
 SHOWN_OF = ("last", "best", "mean", "min", "max")
 APART = ("perf/execution_time_s", "perf/startup_time_s")
@@ -30,8 +30,8 @@ MOST_RESULTS = 3
 LEAST_FOREIGN = 2
 """Default columns that metrics, and parameters, of other programs have beside those of our runs."""
 APART_BY = " · "
-TIMES = ("duration", "startup")
-LABELS = {"duration": "Execution", "startup": "Start-up", "target": "Runs on"}
+TIMES = ("duration", "waited", "startup")
+LABELS = {"duration": "Execution", "startup": "Start-up", "target": "Runs on", "origin": "From"}
 _AT_STEP = re.compile(r"(.+)@\s*(\d{1,15})\s*")
 
 

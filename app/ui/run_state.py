@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from app.core.formatting import duration
+from app.core.formatting import ago, duration
 from engine.analysis.comparability import named
 from engine.experiment import ENDS_EARLY
 from engine.launch_options import LaunchOptions
 from engine.queue.forecast import time_left_s
 from engine.registry import experiment_title
 from engine.store import Reader
-from engine.store.records import Run, RunRow, Status, reached_budget
+from engine.store.records import Run, RunRow, Status, reached_budget, silent_since
 
 STATUS_SIGNS: dict[Status, str] = {
     "queued": "○",
@@ -51,6 +51,8 @@ def time_left(run: RunRow, reader: Reader | None = None) -> str:
     """Return the remaining time of a run, or that its time limit ends it first, in words; with a reader from similar
     runs while its own pace is unknown.
     """
+    if last := silent_since(run):
+        return f"last report {ago(last)}"
     if run.reported:
         return "reported by its program"
     if run.status in ("starting", "stopping"):

@@ -180,6 +180,7 @@ def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
         "retried_as": reader.runs.retried_as(run_id),
         "chain": [each for each, _ in reader.runs.chain(run_id)],
         "queue_position": reader.queue.position(run_id) if run.status == "queued" else None,
+        "wait_reason": _wait_reason(reader, run),
         "job": plain(job) | {"cluster": run.target} if job else None,
         "ranks": reader.details.ranks(run_id),
         "summaries": reader.details.summaries(run_id),
@@ -194,6 +195,12 @@ def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
         "spans": [{"rank": rank, **span._asdict()} for rank, span in reader.details.spans(run_id)],
     }
     return {name: plain(value) for name, value in found.items()}
+
+
+def _wait_reason(reader: Reader, run: Run) -> str | None:
+    from engine.queue.forecast import wait_reason  # imports pydantic
+
+    return wait_reason(reader, run)
 
 
 def _script(run: Run) -> dict[str, Any]:
@@ -261,6 +268,7 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
         "owner": run.owner,
         "sweep": f"{run.sweep_id} (list its runs: list --sweep {run.sweep_id})" if run.sweep_id else "",
         "resumes" if run.resumes else "retries": f"run {run.parent_id}" if run.parent_id else "",
+        "waits": (found["wait_reason"] or "").removeprefix("waits "),
         "resumed as": _ids(found["resumed_as"]),
         "clone of": found["cloned_from"] or "",
         "cloned as": _ids(found["cloned_as"]),

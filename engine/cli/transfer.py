@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
 import click
@@ -243,15 +243,17 @@ def files_command(
     name: str | None = argument("[NAME]"),
     path: Path | None = option("The file to write.", "--out", type=OUTPUT_FILE),
 ) -> None:
-    """List the files that a run keeps, or write the one named NAME to --out.
+    """List the files that a run keeps, or write the one named NAME to --out, otherwise here under its name.
 
     A file that was changed or damaged in the lab's home is not written.
     """
-    if (name is None) != (path is None):
-        raise ConfigError.of("", "Give the name of a file and --out, or neither, for the list of a run's files.")
+    if name is None and path is not None:
+        raise ConfigError.of("", "--out needs the name of a file. Without both, the run's files are listed.")
     with Reader.open(Home.find()) as reader:
-        if name is not None and path is not None:
+        if name is not None:
             kept = reader.files.one(run_id, name)
+            if path is None and (path := Path(PurePosixPath(name).name)).exists():
+                raise ConfigError.of("", f"{path} is already here. Give another file with --out.")
             _write_kept(reader.db.home, kept, path)
             answer({**asdict(kept), "path": str(path)}, f"{size(kept.bytes)} written to {path}.")
             return

@@ -92,7 +92,7 @@ def read_field(text: str, names: Names | None = None) -> Field:
     except FilterError as error:
         if (field := reading.names.as_written(text.strip())) is not None:
             return field
-        sentence = str(error).replace("The filter", "The field").replace(" (text must be in quotes)", "")
+        sentence = str(error).replace("The filter", "The field")
         raise FilterError(sentence, error.start, error.end) from None
 
 
@@ -183,7 +183,8 @@ class _Reading:
     def comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Node:
         """Return one comparison; at least one side must be a field."""
         word, holds = _OPS[type(op)]
-        one, other = self.operand(left), self.operand(right)
+        one = self.operand(left)
+        other = self.operand(right, for_text=isinstance(one, Field) and one.kind in ("text", "tags", "time", "any"))
         if word == "in" and isinstance(other, Field):
             if other.kind not in ("text", "tags", "any"):
                 raise self.error(
@@ -235,13 +236,15 @@ class _Reading:
             self.notes.append(note)
         return found
 
-    def operand(self, node: ast.expr) -> Operand:
-        """Return one side of a comparison: a field, a value, or the parts of a list of values."""
+    def operand(self, node: ast.expr, *, for_text: bool = False) -> Operand:
+        """Return one side of a comparison: a field, a value, or the parts of a list of values. For a field of text, the
+        error at an unknown name says that a text must be in quotes.
+        """
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
             return tuple(node.elts)
         if isinstance(node, ast.Constant | ast.UnaryOp) or (isinstance(node, ast.Name) and node.id in _WORDS):
             return self.constant(node)
-        return self.field(node)
+        return self.field(node, for_text=for_text)
 
     def constant(self, node: ast.expr) -> Value:
         """Return a number, text, true, false or none."""
@@ -261,12 +264,13 @@ class _Reading:
             node, _REFUSED.get(type(node), ("A value must be a number, a text in quotes, true, false or none."))
         )
 
-    def field(self, node: ast.expr) -> Field:
+    def field(self, node: ast.expr, *, for_text: bool = False) -> Field:
         """Return the field of a part."""
         named = self.subscript(node)
         found = named if named is not None else self.names.field(self.written(node))
         if isinstance(found, str):
-            raise self.error(node, found)
+            said = found.replace("Unknown field", "Unknown field (text must be in quotes)", 1) if for_text else found
+            raise self.error(node, said)
         return found
 
     def subscript(self, node: ast.expr) -> Field | str | None:

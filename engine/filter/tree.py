@@ -35,6 +35,9 @@ RUN_FIELDS: dict[str, tuple[Kind, str]] = {
     "tags": ("tags", "tags of the run"),
     "sweep": ("number", "id of its sweep"),
     "resumes": ("number", "id of the run that it resumes"),
+    "retry_of": ("number", "id of the run that it repeats from the start"),
+    "clone_of": ("number", "id of the run that it is a clone of"),
+    "origin": ("text", 'the run that it came of, such as "clone of 13", "retry of 13" or "resumes 13"'),
     "created": ("time", "time of queueing"),
     "started": ("time", "time when all ranks were ready"),
     "ended": ("time", "time of its end"),
@@ -42,6 +45,7 @@ RUN_FIELDS: dict[str, tuple[Kind, str]] = {
         "seconds",
         "execution time: from all ranks ready to all ranks done, or until a run that did not finish ended",
     ),
+    "waited": ("seconds", "time in the queue, from its launch to its start or, while it is queued, until now"),
     "startup": ("seconds", "start-up time"),
     "cores": ("number", "requested CPU cores"),
     "gpus": ("number", "requested GPUs"),
@@ -61,6 +65,7 @@ SAME = {
     "tag": "tags",
     "execution_time_s": "duration",
     "startup_time_s": "startup",
+    "waited_s": "waited",
     **{f"{name}_at": name for name in TIMES_OF_RUNS},
 }
 """Aliases, among them the names in answers of the API."""
@@ -241,8 +246,10 @@ class Names:
             return self._metric(written)
         if written in ("time", "date"):
             return f"Unknown field. Did you mean {', '.join(TIMES_OF_RUNS[:-1])} or {TIMES_OF_RUNS[-1]}?"
+        if written == "project":
+            return "Unknown field. Did you mean experiment?"
         known = {name: name for name in (*RUN_FIELDS, *SAME)} | self._settings_written() | self._metrics_written()
-        return f"Unknown field (text must be in quotes){near(written, known, 'Fields')}"
+        return f"Unknown field{near(written, known, 'Fields')}"
 
     def setting(self, name: str) -> Field | str:
         """Return a setting, or an error message."""

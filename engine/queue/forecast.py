@@ -114,6 +114,12 @@ def outlook(
     return _placed({run.id: waits[run.id] for run in everyone if run.id in waits})
 
 
+def wait_reason(store: Reader, run: Run) -> str | None:
+    """Return why a queued run waits; None for another one, and far back in the queue."""
+    wait = outlook(store, store.db.home).get(run.id) if run.status == "queued" else None
+    return wait and wait.reason
+
+
 def _placed(waits: Mapping[int, Wait]) -> dict[int, Wait]:
     """Return the waits, in queue order, with their positions."""
     counts, found = Counter[str](), dict[int, Wait]()

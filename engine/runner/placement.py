@@ -19,7 +19,7 @@ from engine.errors import ConfigError
 from engine.home import GIVEN, ROOT, Home
 from engine.queue.backfill import IDLE_CHECK_S, FreeSlots, next_up, quota_limits
 from engine.queue.estimates import History
-from engine.queue.forecast import holders_of, waiting_of
+from engine.queue.forecast import NEXT, holders_of, reasons, waiting_of
 from engine.queue.slots import Slots, foreign_gpus, lacks, place
 from engine.registry import is_own
 from engine.store import Store
@@ -284,6 +284,9 @@ class Placement:
     _looked_at: float = 0.0
     _states: Mapping[int, GpuState] = field(default_factory=dict)
     _history: tuple[float, History] | None = None
+    _waits: dict[int, str] = field(default_factory=dict)
+    """Why each queued run waited when it was last seen to; without expected ends."""
+    _waits_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.idle = IdleCheck(self.machine.core_ids or range(self.machine.cores))
@@ -296,10 +299,30 @@ class Placement:
             is_confined = run.command is not None or is_own(run)
             self.runs_commands = self.runs_commands or is_confined
             worker = self.launcher.reserve(for_command=is_confined)
-            if self.store.claims.claim(run.id, worker, slots.gpus, slots.cores):
+            reason = self._waits.get(run.id, "")
+            if self.store.claims.claim(run.id, worker, slots.gpus, slots.cores, reason):
                 self.launcher.submit(worker, run.id)
                 started.append(replace(run, gpus=slots.gpus, cores=slots.cores, status="starting"))
+        self._note_waits([*holders, *started])
         return started
+
+    def _note_waits(self, holders: Sequence[Run]) -> None:
+        """Keep why the queued runs wait, once in `PASS_S`: when one starts, its reason is gone."""
+        if time.monotonic() - self._waits_at < PASS_S:
+            return
+        self._waits_at = time.monotonic()
+        queued = self.store.read.queue.waiting(limit=FAR, target="")
+        if not queued:
+            self._waits = {}
+            return
+        room, past = self._room(holders), self._past()
+        held = [replace(holder, end=None) for holder in holders_of(holders, past, room)]
+        found = reasons(waiting_of(queued, past, room), held, room, str)
+        self._waits = {run_id: self._waits.get(run_id, "") if why == NEXT else why for run_id, why in found.items()}
+
+    def _room(self, holders: Sequence[Run]) -> FreeSlots:
+        foreign = foreign_gpus(holders, self.machine, self._gpu_states())
+        return FreeSlots(self.machine.cores, len(self.machine.gpus) - len(foreign), self._limits, tuple(foreign))
 
     def _choose(self, holders: Sequence[Run]) -> tuple[Run, Slots] | None:
         """Return the next run to start with its slots; runs that can never fit fail."""
@@ -330,8 +353,7 @@ class Placement:
         queued = self.store.read.queue.waiting(limit=FAR, ready=bounded)
         if len(queued) < 2 or queued[0].id != head.id:
             return None
-        foreign = foreign_gpus(holders, self.machine, self._gpu_states())
-        room = FreeSlots(self.machine.cores, len(self.machine.gpus) - len(foreign), self._limits)
+        room = self._room(holders)
         chosen = next_up(waiting_of(queued, self._past(), room), holders_of(holders, self._past(), room), room)
         if chosen is None or chosen.id == head.id:
             return None

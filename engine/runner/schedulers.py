@@ -156,6 +156,7 @@ class Silence:
         self.looked_at = time.monotonic()
         if not (self.store.reports.are_on() and has_console(self.home)):
             self._alone_at = self.looked_at
+        self.store.reports.renew_silent()
         if self.looked_at - self._alone_at >= self.silent_s:
             for run_id in self.store.reports.lose_silent(self.silent_s):
                 log.info("run %d is lost: its program stopped reporting", run_id)

@@ -25,6 +25,8 @@ ENDED: tuple[Status, ...] = ("finished", "failed", "cancelled", "lost")
 BAD_ENDS: tuple[Status, ...] = ("failed", "lost")
 """Failures: ends that count in a sweep's failure limit and that are worth a retry."""
 
+MISSED_S = 30.0
+"""A program elsewhere that is silent for longer has missed two reports."""
 RESUMES, RESUMED = "resumes", "resumed"
 """Event kinds that link a resumed run and its parent: on the child "run 9 at step 1,200", on the parent "as run 12"."""
 RETRIES, RETRIED = "retries", "retried"
@@ -142,6 +144,8 @@ class RunRow:
     """The command that it runs; None for an experiment of Parallab, and for runs of other programs."""
     reported: bool = False
     """Whether a program outside of Parallab reports it."""
+    heartbeat_at: str | None = None
+    """When its worker or program last wrote."""
     repeats: bool = False
     """Whether its setting `seed` only numbers repeats of its command (`Command.numbers_repeats`)."""
     script_key: str = ""
@@ -186,7 +190,14 @@ class RunRow:
 def _elapsed_s(run: "Run | RunRow") -> float | None:
     if run.execution_time_s is not None or run.started_at is None:
         return run.execution_time_s
-    return run.time_before_s + seconds_since(run.started_at, run.ended_at)
+    until = run.ended_at or (run.heartbeat_at if run.reported else None)  # of a program elsewhere, the last report
+    return run.time_before_s + seconds_since(run.started_at, until)
+
+
+def silent_since(run: "Run | RunRow") -> str | None:
+    """Return the last report of a running program elsewhere that has missed two; None for other runs."""
+    is_silent = run.reported and run.status == "running" and run.heartbeat_at is not None
+    return run.heartbeat_at if is_silent and seconds_since(run.heartbeat_at or "") > MISSED_S else None
 
 
 def reached_budget(run: "Run | RunRow") -> bool:

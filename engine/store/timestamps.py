@@ -39,6 +39,11 @@ def in_minutes(at: str) -> str:
     return f"{at[:16].replace('T', ' ')} UTC"
 
 
+def to_the_second(at: str) -> str:
+    """Return a stored time in full as a sentence has it, such as `2026-05-04 16:00:07 UTC`."""
+    return f"{at[:19].replace('T', ' ')} UTC"
+
+
 def seconds_since(at: str, until: str | None = None) -> float:
     """Return the seconds from a stored time until another, or until now, at least 0."""
     end = datetime.fromisoformat(until) if until else datetime.now(UTC)

@@ -257,6 +257,26 @@ def tasks(lab: AgentLab) -> list[Task]:
             lambda told: told[PEOPLE]["answer"].startswith("Sweet spot: 4 splits, 9.17 s;"),
         ),
         (
+            "How sure is that?",
+            *("verdict", {"sweep_id": lab.sweep}),
+            lambda told: (
+                [(each["name"], each["runs"]) for each in told[PEOPLE]["combinations"]]
+                == [("4 splits", 2), ("2 splits", 2), ("1 split", 2)]
+                and all(each["result"]["low"] <= each["result"]["high"] for each in told[PEOPLE]["combinations"])
+            ),
+        ),
+        (
+            "What sets the runs of the sweep apart?",
+            *("find_runs", {"sweep": lab.sweep, "limit": 50}),
+            lambda told: (
+                {each["config"]["splits"] for each in told["runs"]} == {1, 2, 4}
+                and not {name for each in told["runs"] for name in each["last"]}
+                & {"perf/bubble_share", "perf/disturbance"}
+                and "left_out" not in told
+            ),
+        ),
+        ("Is there a sweep 99?", "verdict", {"sweep_id": 99}, lambda told: "verdict without a number" in told),
+        (
             "Who won the duel?",
             *("verdict", {"duel_id": lab.duel}),
             lambda told: told[PEOPLE]["verdict"].startswith("Hogwild! is ahead of Parameter server by"),
@@ -280,6 +300,11 @@ def tasks(lab: AgentLab) -> list[Task]:
             *("queue", {}),
             lambda told: {each["run_id"]: each[PEOPLE]["reason"] for each in told["runs"]}[lab.queued[0]] == reason,
         ),
+        (
+            "Why does that run wait?",
+            *("run", {"run_id": lab.queued[0]}),
+            lambda told: told[PEOPLE]["wait_reason"] == reason,
+        ),
         ("How many may I run?", "queue", {}, lambda told: told["quota"]["max_own_agent_runs"] == 4),
         (
             "What would three numbers of trainers take?",
@@ -297,7 +322,7 @@ def _ids(told: Any) -> list[int]:
     return [each["id"] for each in told["runs"]]
 
 
-def test_a_real_client_gets_twenty_answers_right(lab: AgentLab) -> None:
+def test_a_real_client_gets_its_answers_right(lab: AgentLab) -> None:
     async def asked() -> None:
         async with over_stdio(lab, lab.tokens["mo", "agent"]) as session:
             told = await session.initialize()
@@ -310,7 +335,7 @@ def test_a_real_client_gets_twenty_answers_right(lab: AgentLab) -> None:
             for question, tool, arguments, is_right in (asked := tasks(lab)):
                 if not is_right(told := await call(tool, **arguments)):
                     wrong[question] = told
-            assert not wrong and len(asked) == 20 and lab.counts() == before
+            assert not wrong and len(asked) == 24 and lab.counts() == before
             await _launch_cancel_and_note(lab, call)
 
     within(asked)

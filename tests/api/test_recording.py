@@ -101,7 +101,9 @@ def test_scripts_record_what_the_page_says_and_runs_end_as_their_programs_do(sta
     runs = runs_of(home)
     of_own, of_wandb = runs["first try", "thesis"], runs["baseline", "thesis"]
     of_mlflow = runs["baseline", "phase=tuning"]
-    assert said == [f"{of_own.id} 100 0\n", "", ""]
+    assert said[0] == f"{of_own.id} 100 0\n"
+    for run, words in zip((of_wandb, of_mlflow), said[1:], strict=True):
+        assert re.fullmatch(rf"parallab: run {run.id}: http://\S+/run\?run={run.id}\n", words)
     assert {run.status for run in runs.values()} == {"finished"} and {run.owner for run in runs.values()} == {"ada"}
     assert (of_own.starred_by, of_own.note, of_own.config) == ("ada", "The loss falls.", {"lr": 0.1})
     curves = curves_of(home, of_own.id)
@@ -219,6 +221,18 @@ with shim.init(name="user") as run:
     shim.log_artifact("plots/a.txt", "inner/plots")
     shim.log_text("b", "notes/b.txt")
     shim.log_dict({"a": 1}, "c.json")
+    class Figure:
+        def savefig(self, file, format):
+            file.write(format.encode())
+    shim.set_tracking_uri("http://elsewhere:5000")
+    shim.log_figure(Figure(), "plots/loss.png")
+    shim.log_table({"step": [1, 2], "loss": [0.5, 0.25]}, "t.csv")
+    shim.log_table({"step": [1]}, "t.json")
+    for call in (lambda: shim.log_image([[0]], "i.png"), lambda: shim.log_model(1), lambda: shim.autolog()):
+        try:
+            call()
+        except shim.NotCarried as error:
+            print(error)
     for wrong in ({"local_path": [1]}, {"local_path": "net.pt", "aliases": ["best"]}):
         try:
             shim.log_artifact(**wrong)
@@ -229,19 +243,29 @@ print(json.dumps([lab.files(maker.run_id), lab.files(run.run_id)]))
 
 
 def test_a_program_keeps_files_and_uses_those_of_another_run(start: Start, home: Home) -> None:
-    first, second, last, *said = ended(start(KEEPING)).splitlines()
+    image, model, auto, first, second, last, *said = ended(start(KEEPING)).splitlines()
     made, used = json.loads(last)
     assert [(each["name"], each["kind"], each["used_by"]) for each in made["files"]] == [
         *(("net.pt", "text", [used["run_id"]]), ("table.csv", "table", []))
     ]
     assert [(each["name"], each["kept_by"]) for each in used["used"]] == [("net.pt", [made["run_id"]])]
     names = [each["name"] for each in used["files"]]
-    assert names == ["a.txt", "c.json", "inner-plots-a.txt", "last", "notes-b.txt"]
-    assert said == [
-        "parallab: run 1: the file ../evil is not in the lab: The name of a file must not have / or \\; got '../evil'."
+    assert names == [
+        *("a.txt", "c.json", "inner-plots-a.txt", "last", "notes-b.txt", "plots-loss.png", "t.csv", "t.json")
     ]
+    assert image == (
+        "log_image of a list is not carried by Parallab, which takes PIL's images with an artifact_file. Write a "
+        "file, and keep it by log_artifact."
+    )
+    assert "keep that by log_artifact" in model and "Remove the call" in auto
+    evil, begun, elsewhere = said
+    assert evil == (
+        "parallab: run 1: the file ../evil is not in the lab: The name of a file must not have / or \\; got '../evil'."
+    )
+    assert begun.startswith(f"parallab: run {used['run_id']}: http") and begun.endswith(f"/run?run={used['run_id']}")
+    assert elsewhere.startswith("parallab: set_tracking_uri('http://elsewhere:5000') is ignored: runs go to http")
     assert [first, second] == [
         "A list is not carried by Parallab, which keeps files. Give the path of one.",
         "Aliases are not carried by Parallab, which keeps one file under a name. Leave them out.",
     ]
-    assert len(list(home.files.glob("*/*"))) == 5, "equal content is there once"
+    assert len(list(home.files.glob("*/*"))) == 8, "equal content is there once"

@@ -15,6 +15,7 @@ from app.links.compare import ids_text
 from app.run.live_series import MOST_MAIN, answer, main_metrics
 from engine.analysis.result import better_values, compared
 from engine.analysis.scaling.targets import time_text
+from engine.filter import read_filter
 from engine.filter.tree import metric_written
 from engine.home import Home
 from engine.metrics import MetricSetting
@@ -22,7 +23,7 @@ from engine.recorder import Point
 from engine.script.command import read_command
 from engine.store import Demand, Launch, RankRow, Reader, Store, SweepLaunch
 from engine.store.imports.reports import Report, ReportedRun
-from engine.store.timestamps import now
+from engine.store.timestamps import in_seconds, now
 from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
 from engine.transfer.import_child import import_path
@@ -93,7 +94,22 @@ def test_a_run_that_its_program_reports_is_live_on_all_pages_and_offers_nothing_
     assert "from a laptop" in all_words(opened("home")) and "0% done" not in all_words(opened("home"))
     compared = opened("compare", {"runs": ids_text([run_id, other])})
     assert compared.multiselect(key=f"{AT}metrics").options == [CURVE]
-    assert store.reports.lose_silent(-1) == [run_id]
+    with store.db.change() as connection:
+        begun, last = in_seconds(-100), in_seconds(-40)
+        sql = "UPDATE runs SET created_at = ?1, started_at = ?1, heartbeat_at = ?2 WHERE id = ?3"
+        connection.execute(sql, [begun, last, run_id])
+    before = store.read.runs.one(run_id)
+    store.reports.renew_silent()
+    assert store.read.runs.one(run_id).version > before.version, "open pages ask again"
+    assert round(before.elapsed_s or 0) == round(store.read.runs.entry(run_id).elapsed_s or 0) == 60
+    assert [run.id for run in store.read.runs.find(matching=read_filter("duration < 61 and duration > 59"))] == [run_id]
+    assert re.search(r"has missed reports: last report <time[^>]*>4\d s ago", html(opened("run", {"run": str(run_id)})))
+    row = {each["key"]: each for each in rows_of(opened("runs"))}[f"run-{run_id}"]
+    assert re.fullmatch(r"last report 4\d s ago", row["Status"]["note"])
+    assert store.reports.lose_silent(30) == [run_id]
+    ended = store.read.runs.one(run_id)
+    assert (ended.ended_at, round(ended.elapsed_s or 0)) == (last, 60)
+    assert f"the last report came at {last[:19].replace('T', ' ')} UTC, and none for 30 s." in ended.cause
     words = all_words(opened("run", {"run": str(run_id)}))
     assert "stopped reporting" in words and "Seeding" not in words and "Disturbance" not in words
     assert not {"Retry", "Resume"} & {button.label for button in opened("run", {"run": str(run_id)}).button}

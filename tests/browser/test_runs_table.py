@@ -204,6 +204,25 @@ def test_a_value_that_a_popover_drew_before_it_closed_is_not_sent_again(lab: Lab
     assert parse_qs(urlsplit(page.url).query) == {"fold": ["false"], "show": ["finished"]}
 
 
+def test_a_dialog_that_a_popover_asks_for_takes_its_place(lab: Lab, page: Page) -> None:
+    page.context.clear_cookies()
+    page.goto(f"{lab.address}/runs?fold=false")
+    page.locator(ROWS).first.wait_for()
+    settle(page)
+    page.locator(ROWS).first.get_by_role("checkbox").click()
+    page.get_by_role("button", name="Tag", exact=True).click()
+    page.get_by_role("textbox", name="Tag").fill("thesis")
+    page.get_by_role("button", name="Add tag").click()
+    field = page.get_by_role("dialog").get_by_role("textbox")
+    field.wait_for()
+    expect(page.get_by_test_id("stPopoverBody")).to_have_count(0)
+    field.click()
+    field.fill("Ada")
+    page.get_by_role("button", name="Save and continue").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("button", name="Undo: 1 run tagged", exact=False)).to_be_visible()
+
+
 def _close(page: Page, popover: str) -> None:
     """Close a popover once the console knows what was chosen in it."""
     settle(page)

@@ -139,7 +139,7 @@ def test_a_full_disk_behind_standard_output_is_a_sentence(home: Home, ended: int
 
 
 def test_kept_files_are_listed_and_written_whole_or_not_at_all(
-    parallab: Parallab, home: Home, ended: int, tmp_path: Path
+    parallab: Parallab, home: Home, ended: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert parallab("files", str(ended)).stdout == f"Run {ended} keeps no files.\n"
     with Store.open(home) as store:
@@ -150,11 +150,17 @@ def test_kept_files_are_listed_and_written_whole_or_not_at_all(
     out = tmp_path / "copy.pt"
     told = parallab("files", str(ended), "net.pt", "--out", str(out))
     assert (told.stdout, out.read_bytes()) == (f"7 B written to {out}.\n", b"weights")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert parallab("files", str(ended), "net.pt").stdout == "7 B written to net.pt.\n"
+    assert Path("net.pt").read_bytes() == b"weights"
+    again = parallab("files", str(ended), "net.pt")
+    assert again.returncode and "net.pt is already here. Give another file with --out." in again.stderr
     content = content_path(home, kept.sha256)
     for change, why in ((lambda: content.write_bytes(b"changed"), "damaged"), (content.unlink, "missing")):
         change()
         told = parallab("files", str(ended), "net.pt", "--out", str(tmp_path / why))
         assert told.returncode and f"The content of 'net.pt' is {why}." in told.stderr
     assert [each.name for each in tmp_path.glob("*") if each.is_file()] == ["copy.pt"]
-    for words in (("other.pt", "--out", "x"), ("net.pt",), ("--out", "x")):
+    for words in (("other.pt", "--out", "x"), ("other.pt",), ("--out", "x")):
         assert parallab("files", str(ended), *words).returncode, words

@@ -33,8 +33,18 @@ class Scene:
 
     def started(self) -> list[int]:
         """Have the runner look once, as if a while after its last look; return who started."""
-        self.placement._passed_at = self.placement._looked_at = float("-inf")
+        self.placement._passed_at = self.placement._looked_at = self.placement._waits_at = float("-inf")
         return [run.id for run in self.placement.claim(self.store.read.queue.alive())]
+
+    def started_event(self, run_id: int) -> str:
+        """Return the detail of a run's start, from what it says of its wait on."""
+        (event,) = (each for each in self.store.read.details.events(run_id) if each.kind == "starting")
+        return event.detail.partition("; ")[2]
+
+    def queued_since(self, run_id: int, ago_s: float) -> None:
+        at = (datetime.now(UTC) - timedelta(seconds=ago_s)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        with self.store.db.change() as connection:
+            connection.execute("UPDATE runs SET created_at = ? WHERE id = ?", [at, run_id])
 
     def run(self, run_id: int) -> Run:
         return self.store.read.runs.one(run_id)
@@ -103,6 +113,27 @@ def test_a_run_of_higher_priority_starts_first(scene: Scene) -> None:
     for run_id in (high, normal, low):
         assert scene.started() == [run_id]
         scene.end(run_id)
+
+
+def test_a_start_says_how_long_the_run_waited_and_why_last(scene: Scene, home: Home) -> None:
+    first, second, third = scene.add(4), scene.add(2), scene.add(4)
+    assert scene.started() == [first]
+    assert scene.started_event(first) == ""
+    for run_id in (second, third):
+        scene.queued_since(run_id, 647.0)
+    assert scene.started() == []
+    scene.end(first)
+    assert scene.started() == [second]
+    assert scene.started_event(second) == f"waited 10 min 47 s, last for 2 cores: run {first} holds 4"
+    scene.store.queue.hold(third, by="grace")
+    assert scene.started() == []
+    scene.end(second)
+    scene.store.queue.release(third, by="grace")
+    assert scene.started() == [third]
+    assert scene.started_event(third).endswith("last held by grace")
+    reader = scene.store.read
+    found = reader.runs.find(matching=reader.fields.filter('waited > "10 min"'), order=reader.fields.order("waited"))
+    assert {run.id for run in found} == {second, third}
 
 
 def test_a_person_has_at_most_their_share_on(scene: Scene, home: Home) -> None:

@@ -31,6 +31,7 @@
   );
   if (/Mac|iPhone|iPad/.test(navigator.platform)) document.querySelectorAll(".pl-ctrl").forEach((key) => (key.textContent = "⌘"));
 
+  holdPresent();
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.("[data-present]");
     const box = button?.closest("[data-slot], .pl-flow, .pl-timeline, .pl-qr");
@@ -91,6 +92,13 @@
   };
   const opened = new MutationObserver(sayLost);
   opened.observe(document.body, { childList: true });
+
+  // Streamlit draws an open popover above a dialog, whose fields it would cover.
+  let hadDialog = false;
+  new MutationObserver(() => {
+    if (isBlocked() && !hadDialog) document.querySelectorAll("[data-testid=stPopover] button[aria-expanded=true]").forEach((each) => each.click());
+    hadDialog = isBlocked();
+  }).observe(document.body, { childList: true });
 
   const help = byId("pl-help");
   help.addEventListener("shown", () => {

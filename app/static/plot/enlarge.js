@@ -9,14 +9,59 @@ function togglePresent(node) {
   const title = box.querySelector("h2, h3") ? "" : node.getAttribute("aria-label");
   return present(node, box, title, async (isOn, isGone) => {
     node.presented = isOn;
-    if (!isGone) viewOf(node).isPresented = isOn;
+    if (!isGone) sayPresented(isOn ? keyOf(node) : null);
+    if (isGone) holdPresent((title || box.querySelector("h2, h3").textContent).replace(/ \([^)]*\)$/, ""));
     if (node.isConnected) await redraw(node);
   });
 }
 
-// A chart that takes the place of a presented one, as on a page that follows the newest run, is presented too.
+// The address says which chart is presented: it is presented again after a reload, and on a page that follows the newest run.
+function presented() {
+  return new URLSearchParams(location.search).get("present");
+}
+
+function sayPresented(key) {
+  const url = new URL(location.href);
+  if (key === null) url.searchParams.delete("present");
+  else url.searchParams.set("present", key);
+  history.replaceState(history.state, "", url);
+}
+
 function presentAgain(node) {
-  if (viewOf(node).isPresented && !node.shrink && node.isConnected) togglePresent(node);
+  if (presented() === keyOf(node) && !node.shrink && node.isConnected) togglePresent(node);
+}
+
+// On a page that follows the newest run, a sentence fills the window until the presented chart of that run has a value.
+function holdPresent(title = presented()?.replace(/^curve /, "")) {
+  if (!presented() || !new URLSearchParams(location.search).has("latest") || document.querySelector(".pl-held")) return;
+  const box = Object.assign(document.createElement("div"), { className: "pl-present pl-held", popover: "manual" });
+  const said = box.appendChild(document.createElement("h2"));
+  const close = box.appendChild(Object.assign(document.createElement("button"), { type: "button" }));
+  close.dataset.held = "";
+  const left = new AbortController();
+  const say = () => {
+    const run = document.querySelector("h1")?.textContent.match(/^Run [\d,]+/)?.[0];
+    const words = `${run ? `${run}: no` : "No"} values of ${title} yet`;
+    if (said.textContent !== words) said.textContent = words;
+    if (!presented()) end(); // another page
+  };
+  const seen = new MutationObserver(say);
+  const end = () => {
+    seen.disconnect();
+    left.abort();
+    box.remove();
+  };
+  const leave = () => {
+    sayPresented(null);
+    end();
+  };
+  box.addEventListener("presented", end);
+  close.addEventListener("click", leave);
+  document.addEventListener("keydown", (event) => event.key === "Escape" && leave(), { capture: true, signal: left.signal });
+  document.body.append(box);
+  box.showPopover();
+  say();
+  seen.observe(document.body, { childList: true, subtree: true, characterData: true });
 }
 
 // In the browser's top layer, so that nothing of the page covers it and the node stays where it is; `change` is called at both ends.
@@ -31,6 +76,7 @@ async function present(node, box, title, change) {
   box.classList.add("pl-present");
   box.setAttribute("popover", "manual");
   box.showPopover();
+  document.querySelector(".pl-held")?.dispatchEvent(new Event("presented"));
   const leave = new AbortController();
   node.shrink = async (isGone) => {
     node.shrink = undefined;

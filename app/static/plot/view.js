@@ -1,12 +1,16 @@
-// How the reader chose to see a chart: with a log y-axis, with dashes, or presented. Remembered in the page while it is open.
+// How the reader chose to see a chart: with a log y-axis or with dashes. Remembered in the page while it is open.
 
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "x", "star"];
 const PRESENT = { font: 24, line: 2.2, marker: 1.8 };
 
+function keyOf(node) {
+  return node.dataset.key ?? node.dataset.file;
+}
+
 function viewOf(node) {
   const views = (window.parallabViews ??= new Map());
-  const key = node.dataset.key ?? node.dataset.file;
+  const key = keyOf(node);
   if (!views.has(key)) views.set(key, { log: null, isDashed: false });
   return views.get(key);
 }

@@ -16,12 +16,12 @@ from engine.store.access.quotas import QuotaChecks
 from engine.store.connection import Row, WriteConnection
 from engine.store.curves.ingest import POINT_BYTES
 from engine.store.queue.claims import ClaimCommands, recorded_s
-from engine.store.records import ENDED, Status
+from engine.store.records import ENDED, MISSED_S, Status
 from engine.store.runs.commands import RunChanges
 from engine.store.runs.reader import RunReader
 from engine.store.runs.rows import APPENDED, SLOTS
 from engine.store.schema.config_text import keep_whole, listed, replace_config
-from engine.store.timestamps import in_seconds, now, seconds_since
+from engine.store.timestamps import in_seconds, now, seconds_since, to_the_second
 from engine.store.worker_writes import write_points
 
 SILENT_S = 120.0
@@ -181,7 +181,7 @@ class ReportCommands:
             connection.execute("UPDATE runs SET heartbeat_at = ? WHERE id = ?", [now(), run_id])
             if report.end:
                 self._end(run, report.end, by)
-            if fresh:
+            if fresh or seconds_since(run["heartbeat_at"]) > MISSED_S:
                 self.db.touch(run_id)
             status = report.end.status if report.end else "running"
             return Receipt(run_id, status, known + len(fresh), seconds_since(run["started_at"]))
@@ -189,6 +189,12 @@ class ReportCommands:
     def are_on(self) -> bool:
         """Return whether any reported run is running."""
         return self.db.exists("SELECT 1 FROM runs WHERE status = 'running' AND report_key IS NOT NULL LIMIT 1")
+
+    def renew_silent(self) -> None:
+        """Let open pages show again how long ago the last report of each silent run was."""
+        for run_id in self.db.column(_SILENT, [in_seconds(-MISSED_S)]):
+            with self.db.change():
+                self.db.touch(run_id)
 
     def lose_silent(self, silent_s: float = SILENT_S) -> list[int]:
         """End as lost the reported runs without a report for `silent_s`, and return them."""
@@ -199,10 +205,11 @@ class ReportCommands:
                 if run.status != "running" or (run.heartbeat_at or "") >= in_seconds(-silent_s):
                     continue  # it reported this moment
                 cause = (
-                    f"Its program stopped reporting: the last report came at {run.heartbeat_at}, more than "
-                    f"{silent_s:g} s ago. If it reports again, the run continues."
+                    f"Its program stopped reporting: the last report came at {to_the_second(run.heartbeat_at or '')}, "
+                    f"and none for {silent_s:g} s. If it reports again, the run continues."
                 )
-                self._claims.end(run_id, "lost", cause, execution_time_s=recorded_s(run))
+                time_s = recorded_s(run)
+                self._claims.end(run_id, "lost", cause, execution_time_s=time_s, ended_at=run.heartbeat_at)
                 lost.append(run_id)
         return lost
 
@@ -231,7 +238,8 @@ class ReportCommands:
             "WHERE id = ?",
             [run["id"]],
         )
-        self._changes.note_event(run["id"], "running", by, f"reported again; the last report was {run['heartbeat_at']}")
+        last = to_the_second(run["heartbeat_at"])
+        self._changes.note_event(run["id"], "running", by, f"reported again; the last report was at {last}")
         self.db.touch(run["id"])
 
     def _store(self, run: Row, points: Sequence[Point]) -> None:

@@ -32,10 +32,13 @@ class ClaimCommands:
         self._runs = RunReader(db)
         self._notices = NoticeWriter(db)
 
-    def claim(self, run_id: int, worker: ProcessIdentity, gpus: Sequence[int], cores: Sequence[int] = ()) -> bool:
+    def claim(
+        self, run_id: int, worker: ProcessIdentity, gpus: Sequence[int], cores: Sequence[int] = (), reason: str = ""
+    ) -> bool:
         """Assign a queued run to a worker, with its GPUs and CPU cores by number; False if it is no longer queued, or
         on hold, or fails here: a command whose owner lost the permission while it waited. False too if the runner was
-        asked to stop, but for a run that needs no core: its worker only follows a folder.
+        asked to stop, but for a run that needs no core: its worker only follows a folder. `reason` is why it waited
+        last, which its event says with the time.
         """
         with self.db.change() as connection:
             cursor = connection.execute(
@@ -55,7 +58,8 @@ class ClaimCommands:
                 for kind, ids in (("GPU", gpus), ("core", cores))
                 if ids
             ]
-            self._changes.note_event(run_id, "starting", "runner", ", ".join([f"worker pid {worker.pid}", *given]))
+            told = ", ".join([f"worker pid {worker.pid}", *given])
+            self._changes.note_event(run_id, "starting", "runner", f"{told}{self._changes.waited(run_id, reason)}")
             self.db.touch(run_id)
         return True
 
@@ -93,11 +97,14 @@ class ClaimCommands:
         error: str = "",
         execution_time_s: float | None = None,
         who: str = "runner",
+        ended_at: str | None = None,
     ) -> bool:
-        """Set the final status and cause of a live run; False, and nothing written, if it has already ended."""
+        """Set the final status and cause of a live run, which ended now or at another time; False, and nothing written,
+        if it has already ended.
+        """
         if status not in ENDED:
             raise ValueError(f"status must be one of {', '.join(ENDED)}; got '{status}'.")
-        return self._end(run_id, status, cause, error, execution_time_s, who)
+        return self._end(run_id, status, cause, error, execution_time_s, who, ended_at=ended_at)
 
     def stop_at_limit(self, run_id: int) -> bool:
         """Request the end of a run that reached its time limit; False if it is already ending."""
@@ -162,6 +169,7 @@ class ClaimCommands:
         execution_time_s: float | None = None,
         who: str = "runner",
         allowed: Sequence[Status] = ALIVE,
+        ended_at: str | None = None,
     ) -> bool:
         """Write a run's end; False if its status is not among those allowed."""
         with self.db.change() as connection:
@@ -170,7 +178,7 @@ class ClaimCommands:
             connection.execute(
                 "UPDATE runs SET status = ?, cause = ?, error = ?, ended_at = ?,"
                 " execution_time_s = coalesce(?, execution_time_s) WHERE id = ?",
-                [status, storable(cause), storable(error), now(), execution_time_s, run_id],
+                [status, storable(cause), storable(error), ended_at or now(), execution_time_s, run_id],
             )
             done = "'done', 'failed', 'ended'"
             connection.execute(f"UPDATE ranks SET state = 'ended' WHERE run_id = ? AND state NOT IN ({done})", [run_id])

@@ -171,7 +171,7 @@ class ClusterJobCommands:
                 [at, at, at, environment, cores, gpus, SEEDING, run_id],
             )
             if done.rowcount:
-                self._changes.note_event(run_id, "starting", "runner", detail)
+                self._changes.note_event(run_id, "starting", "runner", f"{detail}{self._changes.waited(run_id)}")
                 self.db.touch(run_id)
             return self._changes.status(run_id)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from engine.access.agents import acting_agent
 from engine.access.confusables import visible
 from engine.errors import ConfigError, WrongStatus, counted
+from engine.filter.tree import duration
 from engine.home import named_data
 from engine.launch_options import PRIORITIES
 from engine.registry import experiment, is_own, is_registered
@@ -22,13 +23,15 @@ from engine.store.runs.reader import RunReader
 from engine.store.runs.rows import APPENDED, OPTIONS, SLOTS
 from engine.store.schema.config_text import keep_whole, listed
 from engine.store.scripts import keep_command
-from engine.store.timestamps import in_seconds, now
+from engine.store.timestamps import in_seconds, now, seconds_since
 
 KEPT_S = 7 * 24 * 3600.0
 """Lifetime of an idempotency key; a later retry launches again."""
 TAG_LENGTH = 40
 NAME_LENGTH = 200
 NOTE_LENGTH = 20_000
+LEAST_WAIT_S = 1.0
+"""A shorter time in the queue is not told."""
 OUTSIDE = "a program that Parallab did not start reports it."
 SHORTEST_TRACE_S, LONGEST_TRACE_S = 0.1, 60.0
 _LAUNCHED = ("experiment", "preset", "name", "owner", "parent_id", "sweep_id", "resumes", "attempt")
@@ -164,6 +167,14 @@ class RunChanges:
             raise self.db.no_such_run(run_id)
         status: Status = found["status"]
         return status
+
+    def waited(self, run_id: int, reason: str = "") -> str:
+        """Return how long a run that starts now was in the queue, and why last, as the end of its event; empty for one
+        that started at once.
+        """
+        waited_s = seconds_since(RunReader(self.db).one(run_id).created_at)
+        why = f", last {reason.removeprefix('waits ')}" if reason else ""
+        return f"; waited {duration(waited_s)}{why}" if waited_s >= LEAST_WAIT_S else ""
 
     def note_event(self, run_id: int, kind: str, who: str, detail: str) -> None:
         """Record an event, within a change; that of an agent names it."""

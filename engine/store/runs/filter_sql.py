@@ -28,7 +28,8 @@ extreme (min, max), or sum (count).
 
 ELAPSED = (
     "coalesce(runs.execution_time_s, runs.time_before_s + "
-    "86400 * (julianday(coalesce(runs.ended_at, 'now')) - julianday(runs.started_at)))"
+    "86400 * (julianday(coalesce(runs.ended_at, iif(runs.report_key IS NULL, NULL, runs.heartbeat_at), 'now')) "
+    "- julianday(runs.started_at)))"
 )
 """`RunRow.elapsed_s` as SQL."""
 _RATE = (
@@ -38,11 +39,18 @@ _RATE = (
 )
 """`engine.metrics.throughput` as SQL."""
 
+_CLONED = "(SELECT clones.origin FROM clones WHERE clones.run_id = runs.id)"
 _RUNS = {
     "id": "runs.id",
     "sweep": "runs.sweep_id",
-    "resumes": "runs.parent_id",
+    "resumes": "iif(runs.resumes, runs.parent_id, NULL)",
+    "retry_of": "iif(runs.resumes, NULL, runs.parent_id)",
+    "clone_of": _CLONED,
+    "origin": "CASE WHEN runs.parent_id IS NOT NULL THEN iif(runs.resumes, 'resumes ', 'retry of ') || runs.parent_id "
+    f"ELSE 'clone of ' || {_CLONED} END",
     "duration": ELAPSED,
+    "waited": "86400 * (julianday(coalesce(runs.claimed_at, iif(runs.status = 'queued', 'now', NULL))) "
+    "- julianday(runs.created_at))",
     "startup": "runs.startup_time_s",
     "cores": "runs.cores",
     "gpus": "runs.gpus",

@@ -16,7 +16,7 @@ from engine.store.timestamps import seconds_since
 _LISTED = (
     *("id", "experiment", "preset", "name", "owner", "status", "cause", "created_at", "started_at", "ended_at"),
     *("execution_time_s", "startup_time_s", "version", "time_before_s", "sweep_id"),
-    *("starred_by", "pinned_by", "archived_by", "seeding", "target", "nodes", "command_id"),
+    *("starred_by", "pinned_by", "archived_by", "seeding", "target", "nodes", "command_id", "heartbeat_at"),
 )
 TIMED = "execution_time_s, command_id, started_at, ended_at, time_before_s"
 """Columns of runs from which the throughput follows."""

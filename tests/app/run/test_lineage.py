@@ -217,6 +217,7 @@ def test_a_clone_keeps_its_origin_and_both_pages_name_what_differs(
     before, after = config["learning_rate"], 0.02
     said = f"learning rate {before} → {after})"
     assert f"clone of run {first} ({said}" in html(opened("run", {"run": str(second)}))
+    assert "Tree of 2 runs" in [each.label for each in opened("run", {"run": str(second)}).expander]
     assert f"cloned as run {second} ({said}" in html(opened("run", {"run": str(first)}))
     sweep = opened("launch", {"clone": str(second), "experiment": "hogwild", "sweep": "trainers:1, 2", "seeds": "1"})
     sweep.button(key="launch").click().run()

@@ -91,6 +91,32 @@ def test_the_page_of_the_newest_run_turns_to_the_next_one_and_presents_its_chart
     wait_until(lambda: not drawn(page).evaluate(SHOWN)["fills"], "the chart is on the page")
 
 
+def test_a_wall_screen_stays_presented_until_the_next_run_has_values_and_after_a_reload(
+    lab: Lab, page: Page, store: Store, run: int
+) -> None:
+    of_hogwild = quote("experiment == 'hogwild'")
+    page.goto(f"{lab.address}/run?latest={of_hogwild}")
+    chart = page.locator(".pl-plot[data-metric='train/loss']")
+    chart.locator(".nsewdrag").wait_for()
+    press(chart, "Present")
+    wait_until(lambda: chart.evaluate(SHOWN)["font"] == 24, "the text is large")
+    newer = basic.add(store, "Ada")
+    held = page.locator(".pl-held")
+    expect(held.get_by_role("heading")).to_have_text(f"Run {newer}: no values of Training loss yet")
+    page.reload()
+    expect(held.get_by_role("heading")).to_have_text(f"Run {newer}: no values of train/loss yet")
+    box = held.bounding_box()
+    assert box and box["x"] == box["y"] == 0 and page.evaluate("innerWidth") == box["width"]
+    basic.drive(store, lab.home, newer, "running")
+    wait_until(lambda: chart.count() and chart.evaluate(SHOWN)["fills"], "the chart of the next run is presented")
+    expect(held).to_have_count(0)
+    page.reload()
+    wait_until(lambda: chart.count() and chart.evaluate(SHOWN)["fills"], "it is presented after a reload")
+    page.keyboard.press("Escape")
+    wait_until(lambda: not chart.evaluate(SHOWN)["fills"], "the chart is on the page")
+    assert "present=" not in page.url
+
+
 def test_a_presented_figure_names_its_lines_and_ends_by_the_same_button(lab: Lab, page: Page) -> None:
     page.goto(compared(lab, "&group=trainers&v=2"))
     plot = figure(page)
@@ -106,7 +132,7 @@ def test_a_presented_figure_names_its_lines_and_ends_by_the_same_button(lab: Lab
     shown = plot.evaluate(SHOWN)
     assert shown["fills"] and shown["legend"]
     expect(page.get_by_role("heading", name="Test accuracy by passes, 5 runs")).to_be_visible()
-    expect(page.locator(".pl-of")).to_have_text("Compare")
+    expect(page.locator(".pl-of").first).to_have_text("Compare")
     way_out = plot.locator('.modebar-btn[data-title^="Present"]')
     expect(way_out).to_have_text("Close")
     page.keyboard.press("Escape")

@@ -325,7 +325,7 @@ def test_imported_runs_are_found_by_where_they_are_from(
     at = "2026-01-01T00:00:00.000Z"
     kinds: tuple[Kind, ...] = ("parallab", "tensorboard", "mlflow")
     runs = [ExternalRun(kind, kind, kind, [], at, at, 1.0, config={"source": kind}) for kind in kinds]
-    ids = take_in(store, runs, file="f", by="ada")
+    ids, _ = take_in(store, runs, file="f", by="ada")
     with store.db.change() as connection:
         connection.execute("UPDATE runs SET report_key = 'key' WHERE id = ?", [told])
 

@@ -259,6 +259,17 @@ def test_a_retry_by_a_person_names_its_parent_and_no_checkpoint(
     ]
     assert reader.runs.family(fourth, 10) == reader.runs.family(first, 10) == family
     assert reader.runs.family(first, 2) == family[:2]
+    filters = {
+        "clone_of == 1": [fifth],
+        "clone_of != none": [fifth, fourth],
+        "retry_of == 1": [second],
+        "resumes == 1": [third],
+        'origin == "clone of 2"': [fourth],
+        'origin contains "clone" or origin contains "retry"': [fifth, fourth, second],
+        'origin == "resumes 1"': [third],
+    }
+    for text, ids in filters.items():
+        assert [run.id for run in reader.runs.find(matching=reader.fields.filter(text))] == ids, text
     assert reader.runs.family(add(), 10) == [Kin(fifth + 1, None, "", "")]
 
 
