@@ -32,8 +32,13 @@ _BEFORE = "runs.show"
 FILTERS: dict[str, tuple[()] | bool] = {"of": (), "by": (), "mine": False, "starred": False}
 """Widgets of the Filters popover by key (also the name in the address), each with its default."""
 NARROWING = {
-    "show": "Status", "search": "Search", "filter": "Filter expression",
-    "of": "Experiment", "by": "Owner", "mine": "My runs", "starred": "Starred",
+    "show": "Status",
+    "search": "Search",
+    "filter": "Filter expression",
+    "of": "Experiment",
+    "by": "Owner",
+    "mine": "My runs",
+    "starred": "Starred",
 }
 """All widgets that narrow the runs, each with its label."""
 CHOICE_PX = 165
