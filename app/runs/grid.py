@@ -68,7 +68,7 @@ class RowFacts:
     results: Mapping[int, Ranked]
     sparklines: Mapping[int, Sequence[float]]
     waits: Mapping[int, str]
-    """Why each queued run waits."""
+    """Why each queued run waits, and how long each running one still takes."""
 
 
 def opened() -> tuple[str, ...]:
@@ -240,13 +240,14 @@ def _part(status: Status, text: str, share: float | None = None) -> dict[str, An
 def _note(run: RunRow, facts: RowFacts) -> str:
     if run.status == "queued":
         return facts.waits.get(run.id, "")
+    left = facts.waits.get(run.id) or time_left(run)
     if run.status in ENDED:
         if run.status != "finished":
             return cause_of(run)
         if bad := not_learned(run):
             return bad.short  # both would be cut; the hover has both
         return f"disturbed {in_words(run.disturbance or 0.0)}" if run.disturbed else ""
-    return f"on {run.target}, {time_left(run)}" if run.target else time_left(run)
+    return f"on {run.target}, {left}" if run.target else left
 
 
 def _hover(row: TableRow, facts: RowFacts) -> str:

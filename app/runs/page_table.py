@@ -23,7 +23,7 @@ from app.runs.query import RunsView
 from app.runs.rows import TableRow
 from app.ui import current_user, widgets
 from app.ui.html import as_text, nowrap, run_link, table, wide
-from app.ui.run_state import waiting
+from app.ui.run_state import time_left, waiting
 from app.ui.widgets import title_of
 from engine.analysis.result import Ranked, ranked
 from engine.errors import EngineError
@@ -211,7 +211,11 @@ def _facts(reader: Reader, shown: Sequence[TableRow], waits: Mapping[int, Wait])
         for metric, ids in by_metric.items()
         for run_id, values in reader.sparklines.of(ids, metric).items()
     }
-    reasons = {run.id: in_short(run, waits.get(run.id), reader) for run in runs if run.status == "queued"}
+    reasons = {
+        run.id: in_short(run, waits.get(run.id), reader) if run.status == "queued" else time_left(run, reader)
+        for run in runs
+        if run.status in ("queued", "running")
+    }
     return grid.RowFacts(results, sparklines, reasons)
 
 
