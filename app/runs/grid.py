@@ -61,6 +61,9 @@ SORTS = {"owner": "owner", "launched": "created", "sweep": "sweep", "status": "s
 """Fields by which the fixed columns sort."""
 
 
+MOST_TAGS = 2
+
+
 @dataclass(frozen=True)
 class RowFacts:
     """What the rows show besides the settings and numbers of `frame.cells_of`, by run id."""
@@ -189,9 +192,14 @@ def _row(row: TableRow, cells: list[Any]) -> dict[str, Any]:
         "title": f"{row.run.id}: {row.cells['title']}" if row.run and row.is_child else _name(row),
         "open": row.key in opened() if row.fold else None,
         "child": row.is_child,
-        "marks": ["★" if mark == "star" else mark for mark in marks],
+        "marks": [*("★" if mark == "star" else mark for mark in marks), *_first(row.cells.get("tags") or ())],
         "cells": cells,
     }
+
+
+def _first(tags: Sequence[str]) -> list[str]:
+    """Return the first tags, which stand beside the name: their column may be out of view."""
+    return [*tags[:MOST_TAGS], *([f"+{len(tags) - MOST_TAGS}"] if len(tags) > MOST_TAGS else [])]
 
 
 def _name(row: TableRow) -> str:
