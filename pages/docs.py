@@ -5,8 +5,8 @@ from pathlib import Path
 import streamlit as st
 
 from app.core.assets import at
-from app.ui.documentation import GUIDES, groups, page_body, pages, title_of
-from app.ui.html import breadcrumb, link
+from app.ui.documentation import GUIDES, first_sentence, groups, page_body, pages, title_of
+from app.ui.html import breadcrumb, link, quiet, stacked
 from engine.exercises.catalogue import ExerciseCatalogue
 from engine.home import Home
 
@@ -35,4 +35,5 @@ with st.container(width=820, key="docs"):
         for group, names in groups().items():
             st.header(group, anchor=False)
             for name in names:
-                st.html(link(title_of(pages()[name]), at(f"/docs?page={name}")))
+                entry = link(title_of(pages()[name]), at(f"/docs?page={name}"))
+                st.html(stacked([entry, quiet(first_sentence(pages()[name]))]))

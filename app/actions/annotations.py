@@ -17,6 +17,7 @@ from engine.store import Reader, RunRow, SavedView, Store
 from engine.store.access.authorization import what
 from engine.store.records import ENDED, Run
 from engine.store.runs.annotations import NAME_LENGTH
+from engine.store.runs.commands import TAG_LENGTH
 
 _Back = Callable[[Sequence[int], Store, str], Sequence[int]]
 """What undoes a change of runs."""
@@ -52,8 +53,14 @@ def mark_selected(runs: Sequence[RunRow], one: RunRow | None = None, baseline: R
     if any(run.starred_by for run in runs):
         stands = current_user.control("unstar", owners, what=named)
         _mark("Unstar", "unstar", partial(_annotate, "unstar", ids), "unstarred", stands, "star")
-    with st.popover("Tag", key="mark.tags", **current_user.control("tag", owners, what=named)):
-        st.text_input("Tag", key="mark.tag", max_chars=40, placeholder="one word, e.g. thesis")
+    with st.popover("Tag", key="mark.tags", on_change="rerun", **current_user.control("tag", owners, what=named)):
+        st.text_input(
+            "Tag",
+            key="mark.tag",
+            max_chars=TAG_LENGTH,
+            placeholder="e.g. thesis",
+            help=f"1 to {TAG_LENGTH} characters, also several words.",
+        )
         with st.container(horizontal=True):
             st.button("Add tag", key="mark.tag.add", on_click=_tag, args=(ids, True), type="primary")
             st.button("Remove tag", key="mark.tag.remove", on_click=_tag, args=(ids, False))
@@ -197,6 +204,8 @@ def _give(order: Callable[[Store, str], Sequence[int]], done: str, back: _Back |
 
 
 def _tag(ids: Sequence[int], add: bool) -> None:
+    """Close the popover, which would cover the dialog that asks for the name, and tag on the next rerun."""
+    st.session_state["mark.tags"] = False
     tag = str(st.session_state.get("mark.tag", ""))
 
     def order(is_added: bool, ids: Sequence[int], store: Store, who: str) -> list[int]:

@@ -207,6 +207,8 @@ def _queued_entry(wait: Wait) -> Markup:
 
 def _words(wait: Wait) -> Iterator[str]:
     yield f"by {wait.run.owner}"
+    if wait.position:
+        yield f"position {wait.position:,}"
     yield wait.reason
     if starts := start_in_words(wait.starts_in_s):
         yield f"starts {starts}"

@@ -8,7 +8,7 @@ from app.core.formatting import duration, size
 from app.ui import current_user
 from app.ui.html import as_text, table
 from app.ui.store_access import reading
-from engine.access.quotas import GB, Limits, limits
+from engine.access.quotas import BOUNDS, GB, Limits, limits
 from engine.config import Config
 from engine.errors import ConfigError, counted
 from engine.home import Home
@@ -121,7 +121,7 @@ def everyone(reader: Reader) -> None:
         rows = [_row(each, found.of(each.person)) for _, each in sorted(held.items())]
         st.html(
             table(
-                ["Person", "Running", "Queued", "Cores", "GPUs", "Time limit", "Disk"],
+                ["Person", *(BOUNDS[f"max_{each}"].title for each in SHOWN)],
                 rows,
                 caption="Usage by person",
             )
@@ -131,6 +131,9 @@ def everyone(reader: Reader) -> None:
         st.caption("No quotas set. An admin can set them: python -m engine limits set --queued 50 --cores 8")
 
 
+SHOWN = ("running_per_person", "queued_per_person", "cores_per_person", "gpus_per_person", "run_time_s", "disk_gb")
+
+
 def _row(held: Held, mine: Limits) -> list[str]:
     return [
         held.person,
@@ -138,7 +141,7 @@ def _row(held: Held, mine: Limits) -> list[str]:
         _cell(held.queued, mine.max_queued_per_person),
         _cell(held.cores, mine.max_cores_per_person),
         _cell(held.gpus, mine.max_gpus_per_person),
-        "none" if mine.max_run_time_s is None else duration(mine.max_run_time_s),
+        "no limit" if mine.max_run_time_s is None else f"at most {duration(mine.max_run_time_s)}",
         _disk(held, mine),
     ]
 

@@ -176,6 +176,7 @@ def ask_quotas(name: str = "") -> None:
                 _written(own[field], named=bool(name)) if field in own else "",
                 key=f"people.quota.{field}",
                 placeholder=f"everyone's: {_written(everyone[field])}" if name else NO_LIMIT,
+                help=f"{bounds.says} {bounds.range}.",
             )
             for field, bounds in BOUNDS.items()
         }
@@ -227,7 +228,8 @@ def adding_list() -> None:
             placeholder="Ada Lovelace\nMo, mo@lab.org",
             help=f"At most {MOST} lines: a name, or a name, a comma and an e-mail address. All are added, or none.",
         )
-        st.selectbox("Role of all", ROLES, index=1, key=_LIST_ROLE)
+        st.session_state.setdefault(_LIST_ROLE, "member")
+        st.selectbox("Role of all", ROLES, key=_LIST_ROLE)
         st.form_submit_button("Add all", type="primary", on_click=_add_list)
         say_trouble(_NAMES)
     if slips := _unconfirmed.get(current_user.key()):
@@ -247,7 +249,7 @@ def _add_list() -> None:
 
     if give(add, _NAMES):
         _unconfirmed.setdefault(current_user.key(), []).extend(made)
-        st.session_state[_NAMES] = ""
+        st.session_state.update({_NAMES: "", _LIST_ROLE: "member"})
 
 
 def adding() -> None:
@@ -262,7 +264,8 @@ def adding() -> None:
                 help="User name, and owner of the runs they launch. Names are unique and never reused.",
             )
             words = "; ".join(f"{role}: {words}" for role, words in ROLE_WORDS.items())
-            st.selectbox("Role", ROLES, index=1, key=_ROLE, help=as_text(f"{words}."))
+            st.session_state.setdefault(_ROLE, "member")
+            st.selectbox("Role", ROLES, key=_ROLE, help=as_text(f"{words}."))
         with right:
             st.text_input(
                 "E-mail",
@@ -306,4 +309,4 @@ def _add() -> None:
         st.session_state[_ADDED] = (kept, role, made)
 
     if give(add, _NAME):
-        st.session_state[_NAME] = st.session_state[_EMAIL] = ""
+        st.session_state.update({_NAME: "", _EMAIL: "", _ROLE: "member", _PROVIDER: False})

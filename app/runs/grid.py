@@ -61,6 +61,9 @@ SORTS = {"owner": "owner", "launched": "created", "sweep": "sweep", "status": "s
 """Fields by which the fixed columns sort."""
 
 
+MOST_TAGS = 2
+
+
 @dataclass(frozen=True)
 class RowFacts:
     """What the rows show besides the settings and numbers of `frame.cells_of`, by run id."""
@@ -68,7 +71,7 @@ class RowFacts:
     results: Mapping[int, Ranked]
     sparklines: Mapping[int, Sequence[float]]
     waits: Mapping[int, str]
-    """Why each queued run waits."""
+    """Why each queued run waits, and how long each running one still takes."""
 
 
 def opened() -> tuple[str, ...]:
@@ -189,9 +192,14 @@ def _row(row: TableRow, cells: list[Any]) -> dict[str, Any]:
         "title": f"{row.run.id}: {row.cells['title']}" if row.run and row.is_child else _name(row),
         "open": row.key in opened() if row.fold else None,
         "child": row.is_child,
-        "marks": ["★" if mark == "star" else mark for mark in marks],
+        "marks": [*("★" if mark == "star" else mark for mark in marks), *_first(row.cells.get("tags") or ())],
         "cells": cells,
     }
+
+
+def _first(tags: Sequence[str]) -> list[str]:
+    """Return the first tags, which stand beside the name: their column may be out of view."""
+    return [*tags[:MOST_TAGS], *([f"+{len(tags) - MOST_TAGS}"] if len(tags) > MOST_TAGS else [])]
 
 
 def _name(row: TableRow) -> str:
@@ -240,13 +248,14 @@ def _part(status: Status, text: str, share: float | None = None) -> dict[str, An
 def _note(run: RunRow, facts: RowFacts) -> str:
     if run.status == "queued":
         return facts.waits.get(run.id, "")
+    left = facts.waits.get(run.id) or time_left(run)
     if run.status in ENDED:
         if run.status != "finished":
             return cause_of(run)
         if bad := not_learned(run):
             return bad.short  # both would be cut; the hover has both
         return f"disturbed {in_words(run.disturbance or 0.0)}" if run.disturbed else ""
-    return f"on {run.target}, {time_left(run)}" if run.target else time_left(run)
+    return f"on {run.target}, {left}" if run.target else left
 
 
 def _hover(row: TableRow, facts: RowFacts) -> str:

@@ -23,7 +23,7 @@ from app.runs.query import RunsView
 from app.runs.rows import TableRow
 from app.ui import current_user, widgets
 from app.ui.html import as_text, nowrap, run_link, table, wide
-from app.ui.run_state import waiting
+from app.ui.run_state import time_left, waiting
 from app.ui.widgets import title_of
 from engine.analysis.result import Ranked, ranked
 from engine.errors import EngineError
@@ -131,15 +131,17 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
     with actions:
         if ticked:
             one = ticked[0] if len(ticked) == 1 and not ticked[0].fold else None
-            _act(reader, ids, compared(ticked, grouped=view.grouped) if _EVERY not in st.session_state else {}, one)
+            shown = _of_all(found, reader.runs.count())
+            comparison = compared(ticked, grouped=view.grouped) if _EVERY not in st.session_state else {}
+            _act(reader, ids, shown, comparison, one)
             if every and _EVERY not in st.session_state:
                 most = f"all {found.runs:,}" if found.runs <= MOST_AT_ONCE else f"the newest {MOST_AT_ONCE:,}"
                 label = f"Select {most} that match"
                 st.button(label, key="runs.every", on_click=st.session_state.update, args=({_EVERY: here("")},))
         else:
             st.caption(_counted(view, found, tops, values["disturbed"], reader.runs.count()), width="content")
-            if query.is_narrowed():
-                st.button("Clear filters", on_click=query.clear, type="tertiary")
+        if query.is_narrowed():
+            st.button("Clear filters", key="runs.clear", on_click=query.clear, type="tertiary")
         undo_last()
     with st.container(horizontal=True, vertical_alignment="center"):
         statuses = reader.runs.statuses()
@@ -211,7 +213,11 @@ def _facts(reader: Reader, shown: Sequence[TableRow], waits: Mapping[int, Wait])
         for metric, ids in by_metric.items()
         for run_id, values in reader.sparklines.of(ids, metric).items()
     }
-    reasons = {run.id: in_short(run, waits.get(run.id), reader) for run in runs if run.status == "queued"}
+    reasons = {
+        run.id: in_short(run, waits.get(run.id), reader) if run.status == "queued" else time_left(run, reader)
+        for run in runs
+        if run.status in ("queued", "running")
+    }
     return grid.RowFacts(results, sparklines, reasons)
 
 
@@ -260,13 +266,15 @@ def compared(ticked: Sequence[TableRow], *, grouped: bool) -> dict[str, str]:
     return query_of(compare.CompareView(runs=runs, group=tuple(["experiment"] * (several or not apart) + apart)))
 
 
-def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str], one: TableRow | None) -> None:
-    """Show the actions on selected runs; `one` is the only selected row, if that is a run or a group."""
+def _act(reader: Reader, ids: Sequence[int], shown: str, comparison: dict[str, str], one: TableRow | None) -> None:
+    """Show the actions on selected runs, of those `shown`; `one` is the only selected row, if that is a run or a
+    group.
+    """
     runs = reader.runs.some(ids)
     stands = next((run for run in runs if run.pinned_by), None)  # a group is pinned by one of its runs
     if one and not stands:
         stands = next((run for run in runs if run.id == max(one.counted or one.run_ids)), None)
-    st.caption(f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'} selected", width="content")
+    st.caption(f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'} selected, {shown}", width="content")
     if len(runs) == 1:
         st.page_link(
             widgets.PAGES["run"], label=f"Open run {runs[0].id}", query_params={"run": str(runs[0].id)}, width="content"
@@ -287,10 +295,15 @@ def _clone_link(run: RunRow) -> None:
         st.page_link(widgets.PAGES["launch"], label="Clone", query_params=clone_query(run), width="content")
 
 
-def _counted(view: RunsView, found: Found, tops: Mapping[str, TableRow], disturbed: Collection[int], of: int) -> str:
-    counted = f"{found.runs:,} {'run' if found.runs == 1 else 'runs'}"
+def _of_all(found: Found, of: int) -> str:
+    """Return how many runs are shown, of all if a control narrows them."""
     if query.is_narrowed():
-        counted = f"{found.runs:,} of {of:,} runs"
+        return f"{found.runs:,} of {of:,} runs"
+    return f"{found.runs:,} {'run' if found.runs == 1 else 'runs'}"
+
+
+def _counted(view: RunsView, found: Found, tops: Mapping[str, TableRow], disturbed: Collection[int], of: int) -> str:
+    counted = _of_all(found, of)
     if view.grouped:
         counted += f" in {found.total:,} {'config' if found.total == 1 else 'configs'}; mean and sd over finished runs"
     if found.total > len(found.rows):

@@ -36,7 +36,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Run a lab": ("deployment", "signing-in", "people", "operations", "cluster", "security", "fault-matrix"),
 }
-"""The list of pages after the guides; those that are in no group follow as "Develop"."""
+"""The list of pages; the experiments' guides follow, and those that are in no group as "Develop"."""
 PAGE_GUIDES = {
     "/": "home",
     "/launch": "tour#launch-a-run",
@@ -118,6 +118,14 @@ def title_of(path: Path) -> str:
     return path.read_text().partition("\n")[0].removeprefix("# ")
 
 
+def first_sentence(path: Path) -> str:
+    """Return what a page is about, as its first sentence says it."""
+    text = _plain(path.read_text().partition("\n")[2]).strip()
+    sentence = " ".join(re.split(r"(?<=[.?!])(?<! al\.)\s", text, maxsplit=1)[0].split())
+    said = re.sub(r"^This page (explains|describes|shows|states) ", "", sentence)
+    return _cut(f"{said[:1].upper()}{said[1:]}")
+
+
 def linked(text: str, path: Path) -> str:
     """Return the Markdown of the file `path` with links to pages of documentation as addresses of the console; links to
     other files become text.
@@ -147,8 +155,8 @@ def page_body(path: Path) -> None:
 
 def groups() -> dict[str, list[str]]:
     """Return the names of all pages but single decisions, by group."""
-    found = {"Experiments": [name for name in pages() if name.startswith(GUIDES)]}
-    found |= {group: [name for name in names if name in pages()] for group, names in GROUPS.items()}
+    found = {group: [name for name in names if name in pages()] for group, names in GROUPS.items()}
+    found["Experiments"] = [name for name in pages() if name.startswith(GUIDES)]
     listed = {name for names in found.values() for name in names}
     found["Develop"] = [name for name in pages() if name not in listed and "/" not in name] + ["decisions/README"]
     return found

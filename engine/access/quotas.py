@@ -34,8 +34,16 @@ class Bounds:
     least: float
     most: float
     words: str
+    says: str
+    """What is counted: in total at once, or per run."""
     unit: str = ""
     is_whole: bool = True
+
+    @property
+    def range(self) -> str:
+        """Return the least and the greatest value, with the unit."""
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{self.least:,.12g} to {_number(self.most)}{unit}"
 
     @property
     def title(self) -> str:
@@ -44,15 +52,35 @@ class Bounds:
 
 
 BOUNDS: dict[str, Bounds] = {
-    "max_running_per_person": Bounds(1, 10_000, "running runs"),
-    "max_queued_per_person": Bounds(1, 10_000, "queued runs"),
-    "max_cores_per_person": Bounds(1, 10_000, "CPU cores in use"),
-    "max_gpus_per_person": Bounds(0, 1_000, "GPUs in use"),
-    "max_run_time_s": Bounds(1, LONGEST_S, "run time", "s", is_whole=False),
-    "max_reported_per_person": Bounds(0, 10_000, "reported runs at once"),
-    "max_disk_gb": Bounds(0.001, 1_000_000, "disk space of runs", "GB", is_whole=False),
-    "max_files_gb": Bounds(0, 1_000_000, "files that runs keep", "GB", is_whole=False),
-    "max_agent_runs_per_person": Bounds(0, 10_000, "queued and running runs of agents"),
+    "max_running_per_person": Bounds(1, 10_000, "running runs", "Of a person in total; further runs wait."),
+    "max_queued_per_person": Bounds(1, 10_000, "queued runs", "Of a person in total; further launches are refused."),
+    "max_cores_per_person": Bounds(1, 10_000, "CPU cores in use", "Of a person's running runs in total."),
+    "max_gpus_per_person": Bounds(0, 1_000, "GPUs in use", "Of a person's running runs in total."),
+    "max_run_time_s": Bounds(
+        1, LONGEST_S, "run time", "Of each single run, in seconds; it is ended then.", "s", is_whole=False
+    ),
+    "max_reported_per_person": Bounds(
+        0, 10_000, "reported runs at once", "Of a person in total: runs that programs elsewhere report."
+    ),
+    "max_disk_gb": Bounds(
+        0.001,
+        1_000_000,
+        "disk space of runs",
+        "Of all runs of a person in total: folders, points, texts and kept files; 1 GB is 1,000 MB.",
+        "GB",
+        is_whole=False,
+    ),
+    "max_files_gb": Bounds(
+        0,
+        1_000_000,
+        "files that runs keep",
+        "Of all runs of a person in total; they count among the disk space too.",
+        "GB",
+        is_whole=False,
+    ),
+    "max_agent_runs_per_person": Bounds(
+        0, 10_000, "queued and running runs of agents", "Of all agents of a person in total."
+    ),
 }
 """Every limit, by its name in the file."""
 
@@ -220,11 +248,7 @@ def _wrong(name: str, value: Any) -> str:
         isinstance(value, kinds) and not isinstance(value, bool) and bounds.least <= value <= bounds.most
     ):
         return ""
-    unit = f" {bounds.unit}" if bounds.unit else ""
-    return (
-        f"{BOUNDS[name].title} must be {bounds.least:,.12g} to {_number(bounds.most)}{unit}, or none for no limit; got "
-        f"{repr(value)[:40]}."
-    )
+    return f"{bounds.title} must be {bounds.range}, or none for no limit; got {repr(value)[:40]}."
 
 
 def _number(value: float) -> str:

@@ -257,7 +257,7 @@ def time_left_s(store: Reader, run: RunRow, host: str = "") -> float | None:
     is_own = run.time_left_s is not None and run.progress >= TRUSTED
     if is_own or run.status != "running" or run.target or run.time_before_s:
         return run.time_left_s
-    return _ends(store.runs.one(run.id), History(store, host or socket.gethostname()))[1]
+    return _ends(store.runs.one(run.id), History(store, host or socket.gethostname(), scales=True))[1]
 
 
 def _ends(run: Run, history: History) -> tuple[float | None, float | None]:
@@ -308,7 +308,8 @@ def reasons(
     """
     shared = shares((holder.owner, holder.counted_cores, holder.gpus) for holder in holders)
     starting, left = next_up(queue, holders, room), free(holders, room)
-    head: Waiting | None = None
+    before: Waiting | None = None
+    """The run whose turn is just before."""
     found: dict[int, str] = {}
     for run in queue:
         limited = keeps_back(run.owner, run.counted_cores, run.gpus, shared, room.limits)
@@ -318,12 +319,12 @@ def reasons(
             found[run.id] = limited
         elif starting and run.id == starting.id:
             found[run.id] = NEXT
-        elif head is not None or fits(run, left):
-            found[run.id] = _behind(run, head or starting)
+        elif before is not None or fits(run, left):
+            found[run.id] = _behind(run, before or starting)
         else:
             found[run.id] = lacking(run, holders, room, clock)
-        if head is None and not run.held_by and not limited:
-            head = run
+        if not run.held_by and not limited:
+            before = run
     return found
 
 

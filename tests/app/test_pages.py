@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from app.launch import pasted_command
 from app.run import live_update, sections
 from app.ui import components, current_user
+from app.ui.documentation import first_sentence, groups, pages
 from app.ui.html import TERMS, term, term_within
 from app.ui.navigation import SECTIONS as NAVIGATION
 from app.ui.navigation import TITLES
@@ -193,6 +194,16 @@ def test_every_page_of_the_documentation_opens_with_its_pictures(home: Home, nam
     shown = " ".join(element.value for element in test.markdown)
     assert "![" not in shown
     assert not re.findall(r"\]\((?!https?:|/docs\?page=)[^)]*\)", shown)
+
+
+def test_the_list_of_the_documentation_says_what_each_page_is_about(home: Home) -> None:
+    test = opened("docs")
+    assert [header.value for header in test.header] == ["Use", "Run a lab", "Experiments", "Develop"]
+    entries = [re.sub("<[^>]+>", "\n", each.proto.body).split("\n") for each in test.get("html")]
+    lines = [[part for part in each if part] for each in entries if any("Operations" in part for part in each)]
+    assert lines == [["Operations", "How to keep a lab running."]]
+    named = [name for names in groups().values() for name in names]
+    assert not [name for name in named if not 10 < len(first_sentence(pages()[name])) <= 160]
 
 
 def test_a_page_that_the_documentation_lacks_is_named_and_no_other_file_is_shown(home: Home) -> None:

@@ -16,7 +16,7 @@ from app.people.audit_log import PAGE, AuditQuery, _table
 from app.people.table import Known, are_ending
 from engine.access import passwords, rules
 from engine.access.passwords import Patience
-from engine.access.quotas import limits
+from engine.access.quotas import BOUNDS, limits
 from engine.access.rules import COMMANDS, OF_NOBODY, PERMISSIONS, ROLES, PersonStanding, abilities
 from engine.commands import accounts as sign_in_command
 from engine.commands.accounts import change_password
@@ -102,6 +102,12 @@ def test_somebody_is_added_with_a_password_made_or_typed_and_kept_nowhere(
     assert "Account New added with role member." in words(test)
     assert not test.code
     assert PASSWORD not in str(list(test.session_state.items()))
+    test.selectbox(key="people.add.role").set_value("admin")
+    test.toggle(key="people.add.provider").set_value(True)
+    test = add(test, name="Dean", email="dean@lab.org")
+    assert "Account Dean added with role admin." in words(test)
+    assert test.selectbox(key="people.add.role").value == "member", "the next one is no admin by mistake"
+    assert test.toggle(key="people.add.provider").value is False
     test.toggle(key="people.add.provider").set_value(True)
     assert "email is required" in words(add(test, name="Other"))
 
@@ -220,6 +226,11 @@ def test_people_are_searched_and_their_quotas_set(accounts: Home, monkeypatch: p
         next(button for button in test.button if button.label == "Set quotas").click().run()
         return words(test)
 
+    shown = AppTest.from_function(script, kwargs={"name": ""}, default_timeout=PATIENCE_S).run().text_input
+    assert [each.label.partition(" (")[0] for each in shown] == [bounds.title for bounds in BOUNDS.values()]
+    assert not [
+        each.label for each in shown if not re.search(r"(in total|Of each single run).* [\d,.]+ to [\d,]+", each.help)
+    ]
     quotas("", max_queued_per_person="50", max_cores_per_person="8")
     quotas("mo", max_queued_per_person="4", max_cores_per_person="none")
     assert "Queued runs must be a whole number, or none for no limit; got 'few'." in quotas(

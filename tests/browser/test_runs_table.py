@@ -1,6 +1,7 @@
 """The table of runs, with mouse and keyboard, as a person uses it."""
 
 import re
+from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -199,7 +200,9 @@ def test_a_value_that_a_popover_drew_before_it_closed_is_not_sent_again(lab: Lab
     page.get_by_text("Starred", exact=True).click()
     _close(page, "Filters (1)")
     go(page, lab.address, Place("runs", urlsplit(start).path + "?fold=false", "runs. Select"))
+    settle(page)
     page.get_by_role("button", name="finished", exact=True).click()
+    page.wait_for_url(re.compile("show=finished"))
     settle(page)
     assert parse_qs(urlsplit(page.url).query) == {"fold": ["false"], "show": ["finished"]}
 
@@ -221,6 +224,27 @@ def test_a_dialog_that_a_popover_asks_for_takes_its_place(lab: Lab, page: Page) 
     page.get_by_role("button", name="Save and continue").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_role("button", name="Undo: 1 run tagged", exact=False)).to_be_visible()
+
+
+def test_the_count_and_the_way_back_stay_while_rows_are_selected_and_a_new_tag_is_in_view(lab: Lab, page: Page) -> None:
+    page.set_viewport_size({"width": 1300, "height": 900})
+    page.goto(f"{lab.address}/runs?fold=false&of=pipeline")
+    page.locator(ROWS).first.wait_for()
+    settle(page)
+    page.locator(f"{ROWS} input").last.check()
+    expect(page.get_by_text(re.compile(r"1 run selected, \d+ of \d+ runs"))).to_be_visible()
+    expect(page.get_by_role("button", name="Clear filters")).to_be_visible()
+    heights = [page.locator(".st-key-runs-actions").get_by_role(kind, name=name).bounding_box() for kind, name in LIKE]
+    assert len({(box["y"], box["height"]) for box in heights if box}) == 1, "actions look alike"
+    page.get_by_role("button", name="Tag", exact=True).click()
+    page.get_by_role("textbox", name="Tag").fill("base line")
+    page.get_by_role("button", name="Add tag").click()
+    page.get_by_role("textbox", name="Your name").fill("Ada")
+    page.get_by_role("button", name="Save and continue").click()
+    expect(page.locator(".pl-ticked .pl-name .pl-mark", has_text="base line")).to_be_in_viewport()
+
+
+LIKE: tuple[tuple[Literal["link", "button"], str], ...] = (("link", "Compare"), ("button", "Star"), ("button", "Tag"))
 
 
 def _close(page: Page, popover: str) -> None:

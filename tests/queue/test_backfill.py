@@ -170,10 +170,21 @@ def test_a_run_behind_another_says_whose_priority_is_higher_and_one_that_passes_
     assert said(queue, on) == [
         "waits for 8 cores: run 1 holds 6",
         "waits behind run 40",
-        "waits behind run 40 (high priority)",
+        "waits behind run 41 (high priority)",
     ]
     queue = [Waiting(10, "Ada", 1, 2), Waiting(11, "Ada", 1)]
     assert said(queue, [Holder(1, "Ada", 1, 1)]) == ["waits for 2 GPUs: run 1 holds 1", "starts next"]
+
+
+def test_each_run_names_the_one_whose_turn_is_just_before_it() -> None:
+    queue = [
+        Waiting(3, "Ada", 8),
+        Waiting(4, "Ada", 8, held_by="Grace"),
+        *(Waiting(run_id, "Ada", 8) for run_id in (5, 6)),
+    ]
+    assert said(queue, [Holder(1, "Grace", 6)]) == [
+        *("waits for 8 cores: run 1 holds 6", "held by Grace", "waits behind run 3", "waits behind run 5")
+    ]
 
 
 def test_holds_and_full_shares_name_the_person_and_what_they_hold() -> None:

@@ -225,6 +225,23 @@ def test_the_expected_end_of_a_run_follows_from_its_progress(
     assert (late.reason, late.start) == (f"waits for 1 core: run {on} holds 4", "soon")
 
 
+def test_the_time_left_of_a_run_is_the_one_by_which_the_queue_waits_for_it(
+    home: Home, store: Store, add: Callable[..., int], finished: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is scaled from runs with another amount of work."""
+    monkeypatch.setattr("engine.store.runs.rows.seconds_since", lambda _: 0.0)
+    monkeypatch.setattr("engine.queue.forecast.seconds_since", lambda _: 0.0)
+    finished(100.0, cores=4, epochs=1)
+    run_id, waiting = add(cores=4, epochs=8), add()
+    store.claims.claim(run_id, WORKER, (), (0, 1, 2, 3))
+    store.worker.begin(run_id, WORKER, {"host": "lab"})
+    store.worker.mark_running(run_id, 0.5)
+    store.worker.write(run_id, [], progress=(1, 1000, "samples"))
+    left = time_left_s(store.read, store.read.runs.entry(run_id), "lab")
+    assert left is not None and left > 700
+    assert outlook(store.read, home, here=HERE, gpus=FakeGpus(2), host="lab")[waiting].starts_in_s == left
+
+
 def test_time_left_comes_from_similar_runs_until_the_runs_own_pace_is_known(
     home: Home, store: Store, add: Callable[..., int], finished: Callable[..., int]
 ) -> None:

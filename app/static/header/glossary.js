@@ -1,10 +1,13 @@
-// The glossary in the help dialog, and the definition that a marked term opens beside itself.
+// The glossary in the help dialog, with the documents that the search of the command palette finds, and the definition that a marked term opens beside itself.
 (() => {
   const dialog = document.getElementById("pl-help");
   const input = dialog.querySelector("input");
   const note = dialog.querySelector("[role=status]");
   const meaning = document.getElementById("pl-meaning");
   const list = dialog.querySelector("dl");
+  const documents = dialog.querySelector("ul");
+  const { search } = document.getElementById("pl-palette").dataset;
+  let request = null;
   const glossary = document.getElementById("pl-glossary").content;
   let name = "";
   let opener = null;
@@ -13,10 +16,35 @@
     const entries = [...list.children];
     const words = input.value.toLowerCase().split(/\s+/);
     entries.forEach((each) => (each.hidden = !words.every((word) => each.textContent.toLowerCase().includes(word))));
-    note.textContent = entries.every((each) => each.hidden) ? "No results." : "";
+    documents.replaceChildren();
+    note.textContent = "";
+    find(entries.every((each) => each.hidden));
+  }
+  async function find(isAlone) {
+    request?.abort();
+    const mine = (request = new AbortController());
+    try {
+      const answer = input.value.trim() ? await fetch(`${search}?q=${encodeURIComponent(input.value)}`, { signal: mine.signal }) : null;
+      const found = answer?.ok ? (await answer.json()).found.filter((each) => each.group === "Help") : [];
+      documents.replaceChildren(...found.map(entryOf));
+      note.textContent = isAlone && !found.length ? "No results." : "";
+    } catch {
+      if (!mine.signal.aborted) note.textContent = isAlone ? "No results." : "";
+    }
+  }
+  function entryOf({ label, detail, href }) {
+    const [entry, link, about] = ["li", "a", "small"].map((tag) => document.createElement(tag));
+    Object.assign(link, { href, textContent: label });
+    about.textContent = detail;
+    entry.append(link, about);
+    return entry;
   }
   input.addEventListener("input", filter);
-  dialog.addEventListener("close", () => list.replaceChildren());
+  dialog.addEventListener("close", () => {
+    request?.abort();
+    list.replaceChildren();
+    documents.replaceChildren();
+  });
   dialog.addEventListener("shown", () => {
     list.replaceChildren(glossary.cloneNode(true));
     input.value = name;
