@@ -14,6 +14,8 @@ from app.charts.curve_charts import GroupLine, curves_frame, extents, groups_fra
 from app.charts.curve_points import (
     AXES,
     BYTES,
+    CLOCKED,
+    PLAIN,
     all_points,
     axes_of,
     axis_of,
@@ -24,7 +26,7 @@ from app.charts.curve_points import (
 from app.compare import zoom as compare_zoom
 from app.compare.groups import binned, explained, in_picture, lines_of, missing_bands
 from app.compare.lines import Compared, pressed
-from app.compare.session_state import key_of, one_of, several_of
+from app.compare.session_state import change, key_of, one_of, several_of
 from app.compare.tab_widgets import log_toggle, show_note, show_omitted, table_of
 from app.links.compare import CompareView
 from app.report import Chart, page_capture
@@ -236,10 +238,17 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
         st.info(f"No run has {known.label.lower()} by {along}. Choose another x-axis or metric.")
         return chart
     figure = curve_charts.with_axes(
-        chart.picture, name, view.x, chart.log, f"{view.x} {chart.log}", titles=_titles(found), unit=chart.unit
+        chart.picture,
+        name,
+        view.x,
+        chart.log,
+        f"{view.x} {chart.log}",
+        titles=_titles(found),
+        unit=chart.unit,
+        zoom=view.zoom,
     )
     zoom = (
-        compare_zoom.address(replace(view, runs=found.ids, filter="", newest=0, group=found.fields), name)
+        compare_zoom.address(replace(view, zoom=None, runs=found.ids, filter="", newest=0, group=found.fields), name)
         if chart.has_more
         else ""
     )
@@ -252,6 +261,7 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
         colours=chart.picture.colours,
         zoom=zoom,
         says=_in_picture(found, view, chart),
+        keeps_zoom=view.x in PLAIN or view.x in CLOCKED,
         on_press=pressed,
     )
     said = [chart.sentence]
@@ -314,8 +324,12 @@ def _grouped(reader: Reader, found: Compared, view: CompareView, name: str) -> _
 
 
 def _axes(view: CompareView, offered: Sequence[str], *, grouped: bool) -> CompareView:
-    usual = offered[0]
+    usual, before = offered[0], view.x
     view = one_of(view, "x", "X-axis", ["", *offered[1:]], lambda name: _axis_label(name or usual), width=200)
+    if view.x != before:
+        view = replace(view, zoom=None)
+    if view.zoom:
+        st.button("Show the whole x-axis", on_click=change, args=({"zoom": ""},))
     view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
     if grouped:  # a disabled slider's label would be too faint to read
         st.caption(

@@ -938,7 +938,7 @@ def test_runs_of_another_program_say_what_each_reached(store: Store, reader: Rea
         store.claims.end(found[-1], "finished", "It ended.", execution_time_s=1.0)
     one, other = reader.runs.some(found)
     assert reached_most({"a": [one], "b": [other]}) == (
-        "Last loss: 0.5 (a), 0.25 (b). One run each: other seeds may change the order."
+        "Last loss: 0.25 (b), 0.5 (a). One run each: other seeds may change the order."
     )
 
 
