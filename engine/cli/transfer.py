@@ -228,7 +228,10 @@ def import_command(
 
     found = import_in_child(Home.find(), path, by=owner, allowance=Allowance(int(max_memory * 1e9), max_time))
     shown = {"ids": found.ids, "sweeps": found.sweeps, "known": dict(found.known), "notes": found.notes}
-    answer(shown, "\n".join([found.sentence, *found.notes]))
+    with Reader.open(Home.find()) as reader:
+        owners = sorted({run.owner for run in reader.runs.some(found.ids)})
+    whose = [f"Owner: {', '.join(owners)}. Import under another name with --owner NAME."] if owners == [owner] else []
+    answer(shown | {"owners": owners}, "\n".join([found.sentence, *whose, *found.notes]))
 
 
 @command("trace")
