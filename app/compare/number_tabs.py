@@ -74,17 +74,14 @@ def bars(found: Compared, view: CompareView, above: DeltaGenerator) -> CompareVi
     ]
     log = _log(view, {"x": numbers.values()})
     picture, colours, height = number_charts.bars(parts, name, view.stat, view.band, log="x" in log)  # type: ignore[arg-type]
+    sizes = {part.name.rpartition(" (n=")[0]: len(part.values) for part in parts}
     components.figure(
         "compare-bars",
         picture,
         alt=f"{label(name)}, {len(parts)} {'groups' if found.groups else 'runs'}",
         height=height,
         colours=colours,
-        says=in_picture(
-            {part.name.rpartition(" (n=")[0]: len(part.values) for part in parts}, found.groups, view.stat, view.band
-        )  # type: ignore[arg-type]
-        if found.groups
-        else "",
+        says=in_picture(sizes, found.groups, view.stat, view.band) if found.groups else "",  # type: ignore[arg-type]
     )
     show_omitted(found, [run.id for run in found.runs if run.id not in numbers], label(name))
     said = [missing_bands(found.groups, view.band), limit_of(view.stat, view.band)] if found.groups else []

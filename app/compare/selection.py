@@ -220,7 +220,7 @@ def chooser(reader: Reader, view: CompareView, key: str) -> None:
         "what": st.column_config.TextColumn("Title", width=260),
         "owner": st.column_config.TextColumn("Owner", width=110),
         "status": st.column_config.TextColumn("Status", width=90),
-        "launched": st.column_config.DatetimeColumn("Launched (UTC)", format="distance", timezone="UTC", width=120),
+        "launched": st.column_config.DatetimeColumn("Launched", format="distance", timezone="UTC", width=120),
     }
     height = min(10, len(newest) + 1) * ROW_PX + 2
     ticked = st.dataframe(

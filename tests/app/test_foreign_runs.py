@@ -237,6 +237,17 @@ def test_imported_runs_whose_names_differ_in_their_seed_are_grouped_by_what_is_l
     assert usual_grouping([other, *seeded[1:]]) != (FAMILY,), "a setting differs, so names don't tell all"
 
 
+def test_percentages_in_a_table_of_runs_are_rounded_and_no_other_numbers(store: Store, reader: Reader) -> None:
+    (run,) = reader.runs.some([foreign(store, {"val/acc": 2})])
+    setting, third = {"val/acc": MetricSetting(unit="%")}, 1 / 3
+    last = {"perf/disturbance": 100 * third, "val/acc": 100 * third, "loss": third}
+    run = replace(run, last=last, metric_settings=setting)
+    table = runs_table(reader, [run])
+    cells = dict(zip(table.columns, table.rows[0], strict=True))
+    assert (cells["disturbance (%)"], cells["val/acc.last (%)"]) == (33.3333, 33.3333)
+    assert third in cells.values()
+
+
 def test_times_in_one_sentence_have_one_unit() -> None:
     assert [time_text(time_s, beside=2.0) for time_s in (0.25, 2.0)] == ["0.25 s", "2 s"]
     assert [time_text(time_s, beside=0.5) for time_s in (0.25, 0.5)] == ["250 ms", "500 ms"]
