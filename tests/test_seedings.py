@@ -45,6 +45,21 @@ def mixed(home: Home) -> list[RunRow]:
         return reader.runs.some(ids)
 
 
+def test_settings_with_the_most_values_come_first_among_those_that_differ(home: Home) -> None:
+    with Store.open(home) as store:
+        ids = [
+            compare.add(store, steps=5, trainers=trainers, batch_size=32, learning_rate=rate)
+            for trainers, rate in ((2, 0.1), (2, 0.2), (4, 0.3))
+        ]
+    with Reader.open(home) as reader:
+        found = differing(run_rows(reader.runs.some(ids)))
+    assert found == [
+        "learning rate 0.1, trainers 2",
+        "learning rate 0.2, trainers 2",
+        "learning rate 0.3, trainers 4",
+    ]
+
+
 def test_a_mixture_of_rules_is_named_wherever_runs_are_put_together(mixed: list[RunRow], home: Home) -> None:
     assert "(seeding 1: run 1; seeding 2: runs 2, 3)" in mixture(mixed)
     assert mixture(mixed[1:]) == mixture(()) == ""

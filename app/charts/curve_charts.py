@@ -224,9 +224,10 @@ def with_axes(
     revision: str,
     titles: Mapping[str, str] = AXES,
     unit: str | None = None,
+    zoom: tuple[float, float] | None = None,
 ) -> PlainFigure:
     """Add axes to a picture; the zoom is kept while `revision` is unchanged. `unit` is that of the values where it is
-    not the metric's usual one.
+    not the metric's usual one, `zoom` the range of the x-axis in sight.
     """
     known, along = metric(name), metric(metric_of(axis))
     unit = known.unit if unit is None else unit
@@ -234,7 +235,8 @@ def with_axes(
         height=HEIGHT_PX,
         hovermode="x unified",
         showlegend=False,
-        meta={"value": known.label, "units": {"x": UNITS.get(axis, along.unit), "y": unit}},
+        meta={"value": known.label, "units": {"x": UNITS.get(axis, along.unit), "y": unit}}
+        | ({"zoom": [*zoom]} if zoom else {}),
         xaxis={
             "title": {"text": titles.get(axis) or axis_title(along.label), "standoff": 6},
             "type": "log" if "x" in log else "linear",

@@ -14,6 +14,8 @@ from app.charts.curve_charts import GroupLine, curves_frame, extents, groups_fra
 from app.charts.curve_points import (
     AXES,
     BYTES,
+    CLOCKED,
+    PLAIN,
     all_points,
     axes_of,
     axis_of,
@@ -24,7 +26,7 @@ from app.charts.curve_points import (
 from app.compare import zoom as compare_zoom
 from app.compare.groups import binned, explained, in_picture, lines_of, missing_bands
 from app.compare.lines import Compared, pressed
-from app.compare.session_state import key_of, one_of, several_of
+from app.compare.session_state import change, key_of, one_of, several_of
 from app.compare.tab_widgets import log_toggle, show_note, show_omitted, table_of
 from app.links.compare import CompareView
 from app.report import Chart, page_capture
@@ -84,8 +86,7 @@ def curves(
         offered = list(dict.fromkeys([usual, *axes_of(reader, found.runs, shown, known)]))
         if view.x in {*AXES, BYTES, *map(axis_of, known)}:  # of a link: the charts say which run lacks it
             offered = list(dict.fromkeys([*offered, view.x]))
-        view = one_of(view, "x", "X-axis", ["", *offered[1:]], lambda name: _axis_label(name or offered[0]), width=200)
-        view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
+        view = _axes(view, offered)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):  # opening a group moves no table
         view = _smoothing(view, shown, grouped=bool(found.groups))
         applied = st.container(width="content")
@@ -248,10 +249,17 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
         st.info(f"No run has {known.label.lower()} by {along}. Choose another x-axis or metric.")
         return chart
     figure = curve_charts.with_axes(
-        chart.picture, name, view.x, chart.log, f"{view.x} {chart.log}", titles=_titles(found), unit=chart.unit
+        chart.picture,
+        name,
+        view.x,
+        chart.log,
+        f"{view.x} {chart.log}",
+        titles=_titles(found),
+        unit=chart.unit,
+        zoom=view.zoom,
     )
     zoom = (
-        compare_zoom.address(replace(view, runs=found.ids, filter="", newest=0, group=found.fields), name)
+        compare_zoom.address(replace(view, zoom=None, runs=found.ids, filter="", newest=0, group=found.fields), name)
         if chart.has_more
         else ""
     )
@@ -264,6 +272,7 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
         colours=chart.picture.colours,
         zoom=zoom,
         says=_in_picture(found, view, chart),
+        keeps_zoom=view.x in PLAIN or view.x in CLOCKED,
         on_press=pressed,
     )
     said = [chart.sentence]
@@ -333,6 +342,16 @@ def _applied(view: CompareView, charts: Mapping[str, _Chart], *, grouped: bool) 
     return (
         f"applied in {len(smoothed)} of {len(asked)} charts" if smoothed else "not applied: little noise or few points"
     )
+
+
+def _axes(view: CompareView, offered: Sequence[str]) -> CompareView:
+    usual, before = offered[0], view.x
+    view = one_of(view, "x", "X-axis", ["", *offered[1:]], lambda name: _axis_label(name or usual), width=200)
+    if view.x != before:
+        view = replace(view, zoom=None)
+    if view.zoom:
+        st.button("Show the whole x-axis", on_click=change, args=({"zoom": ""},))
+    return log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
 
 
 def _smoothing(view: CompareView, shown: Sequence[str], *, grouped: bool) -> CompareView:

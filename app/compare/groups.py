@@ -13,8 +13,10 @@ from engine.analysis.result import upper_first
 from engine.analysis.run_values import (
     ABOUT,
     EXPERIMENT,
+    FAMILY,
     SEEDING,
     TARGET,
+    family,
     field,
     field_in_words,
     field_names,
@@ -73,8 +75,10 @@ def usual_grouping(runs: Sequence[RunRow]) -> tuple[str, ...]:
     """Return the fields by which runs are grouped unless a view says otherwise: those in which repetitions with other
     seeds agree, such as the values of a sweep, or the experiment. Empty unless the runs are such repetitions: most
     groups have several runs, no two of them with one seed, and none failed or was cancelled. Runs that never began
-    don't count.
+    don't count. Runs of other programs are also grouped by their names without seeds.
     """
+    if _are_seeds_by_name(runs):
+        return (FAMILY,)
     runs = [run for run in runs if run.started_at or run.status not in ENDED]
     kinds = list(dict.fromkeys(run.experiment for run in runs))
     known = [found for kind in kinds if (found := known_experiment(kind))]
@@ -96,6 +100,25 @@ def usual_grouping(runs: Sequence[RunRow]) -> tuple[str, ...]:
         and all(len({run.config.get(SEED) for run in group.runs}) == len(group.runs) for group in groups)
     )
     return tuple(fields) if is_usual else ()
+
+
+def _are_seeds_by_name(runs: Sequence[RunRow]) -> bool:
+    """Return whether runs are repetitions by their names alone, such as `resnet_seed1` and `resnet_s2`: of other
+    programs, complete, and with the same settings but for seeds in each group.
+    """
+    if not runs or not all(map(family, runs)) or any(known_experiment(run.experiment) for run in runs):
+        return False
+    groups = groups_of(runs, (FAMILY,))
+    settings = [name for name in field_names(runs) if "seed" not in name.lower() and name not in ABOUT]
+    alike = all(len({str(field(run, name)) for run in group.runs}) == 1 for group in groups for name in settings)
+    repeated = sum(len(group.runs) > 1 for group in groups)
+    return (
+        alike
+        and 2 * repeated > len(groups)
+        and (len(groups) > 1 or len(runs) > 2)
+        and all(run.status not in ENDED or is_complete(run) for run in runs)
+        and all(len({run.name for run in group.runs}) == len(group.runs) for group in groups)
+    )
 
 
 def band_named(name: str, groups: Sequence[ComparedGroup], statistic: Statistic) -> str:
@@ -195,7 +218,7 @@ def _name(fields: Sequence[str], key: Sequence[object], run: RunRow) -> str:
     """Return the values of the fields in words; a setting that the runs do not have has a dash."""
     return ", ".join(
         field_in_words(name, held)
-        if name in shown_config(run) or name in run.config or name in ABOUT
+        if name in shown_config(run) or name in run.config or name in {*ABOUT, FAMILY}
         else f"{lower_title(name)} –"
         for name, held in zip(fields, key, strict=True)
     )

@@ -271,9 +271,14 @@ def _statistic(found: Compared, view: CompareView) -> str:
 
 
 def pressed(key: str) -> None:
-    """Change the view as a press on the table, or on a line of a chart, asks; before the page reruns."""
+    """Change the view as a press on the table or on a line of a chart, or a zoom of a chart, asks; before the page
+    reruns.
+    """
     presses: Mapping[str, dict[str, str]] = st.session_state.get(f"{KEY}.presses", {})
-    if change := presses.get(str(st.session_state[key].get("press") or "")):
+    asked = str(st.session_state[key].get("press") or "")
+    if asked.partition(" ")[0] == "zoom":
+        session_state.change({"zoom": asked.partition(" ")[2]})
+    elif change := presses.get(asked):
         session_state.change(change)
 
 

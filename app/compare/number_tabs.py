@@ -80,6 +80,7 @@ def bars(found: Compared, view: CompareView, above: DeltaGenerator) -> CompareVi
     log = _log(view, {"x": numbers.values()})
     sizes = {part.name.rpartition(" (n=")[0]: len(part.values) for part in parts}
     picture, colours, height = number_charts.bars(parts, name, view.stat, view.band, log="x" in log)  # type: ignore[arg-type]
+    sizes = {part.name.rpartition(" (n=")[0]: len(part.values) for part in parts}
     components.figure(
         "compare-bars",
         picture,

@@ -19,6 +19,7 @@ from engine.analysis.run_values import (
     field,
     field_in_words,
     field_names,
+    grouping_names,
     metric_names,
     most_telling_first,
     names,
@@ -219,7 +220,7 @@ def chooser(reader: Reader, view: CompareView, key: str) -> None:
         "what": st.column_config.TextColumn("Title", width=260),
         "owner": st.column_config.TextColumn("Owner", width=110),
         "status": st.column_config.TextColumn("Status", width=90),
-        "launched": st.column_config.DatetimeColumn("Launched (UTC)", format="distance", timezone="UTC", width=120),
+        "launched": st.column_config.DatetimeColumn("Launched", format="distance", timezone="UTC", width=120),
     }
     height = min(10, len(newest) + 1) * ROW_PX + 2
     ticked = st.dataframe(
@@ -256,7 +257,7 @@ def with_known_names(view: CompareView, runs: Sequence[RunRow]) -> tuple[Compare
     view = replace(view, x=x, number=number, against=against, axes=tuple(axes))
     asked = [("metric", name) for name in view.metrics if name not in metrics]
     asked += [("axis", view.x)] if x not in {"", BYTES, *AXES, *map(axis_of, metrics)} else []
-    asked += [("field", name) for name in view.group or () if name not in field_names(runs)]
+    asked += [("field", name) for name in view.group or () if name not in grouping_names(runs)]
     asked += [("number", name) for name in (number, against, *axes) if name and name not in every]
     of_view = (*view.pins, view.base, view.members, view.only)
     asked += [("run", str(one)) for one in dict.fromkeys(of_view) if one and one not in {run.id for run in runs}]

@@ -16,7 +16,7 @@ from app.compare.session_state import key_of, one_of, several_of
 from app.links.compare import TABS, CompareView
 from app.report import page_capture
 from app.ui.html import as_text
-from engine.analysis.run_values import field_names, label
+from engine.analysis.run_values import grouping_names, label
 from engine.metrics import metric
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import REPEAT, SEED
@@ -86,12 +86,12 @@ def grouping(view: CompareView, runs: Sequence[RunRow]) -> tuple[CompareView, tu
     """Show the grouping controls and, if runs are grouped, statistic and band; return the view, and the usual grouping
     of its runs, which it keeps until another one is selected.
     """
-    fields, usual = field_names(runs), usual_grouping(runs)
+    fields, usual = grouping_names(runs), usual_grouping(runs)
     key, before = (key_of(name, [*(usual if view.group is None else view.group)]) for name in ("group", "group.usual"))
     if view.group is None and st.session_state[key] == st.session_state[before]:
         st.session_state[key] = [*usual]  # the runs may be others than before
     st.session_state[before] = [*usual]
-    apart = [name for name in field_names(runs, that_differ=True) if name not in (SEED, REPEAT)]
+    apart = [name for name in grouping_names(runs, that_differ=True) if name not in (SEED, REPEAT)]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         known = [*apart, *(name for name in fields if name not in apart)]
         shown = several_of(view, "group", "Group by", known, _field_choice, placeholder="No grouping", width=480)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import takewhile
+from math import isfinite, nan
 from typing import Any
 from urllib.parse import urlencode
 
@@ -54,6 +55,8 @@ class CompareView:
     x: str = ""
     """step, passes, updates, time, bytes, or a metric; empty: the one on which the runs compare."""
     log: str = ""
+    zoom: tuple[float, float] | None = None
+    """The range of the x-axis of all charts; None: the whole."""
     smooth: float = 0.9
     raw: tuple[str, ...] = ()
     """Metrics whose curves are not smoothed."""
@@ -196,6 +199,8 @@ def _text(name: str, value: Any) -> str:
         return ids_text(value)
     if name in _NAMES:
         return names_text(value) or UNGROUPED  # `group` and `columns` have a default that is not empty
+    if name == "zoom":
+        return "..".join(f"{end:.9g}" for end in value)
     if name == "base":
         return str(value or UNGROUPED)
     return (
@@ -226,6 +231,17 @@ def _share(text: str) -> float:
     return float(f"{found:g}")  # the precision of an address, so that a view and its address agree
 
 
+def _stretch(text: str) -> tuple[float, float]:
+    low, _, high = text.partition("..")
+    try:
+        found = float(low), float(high)
+    except ValueError:
+        found = nan, nan
+    if not (found[0] < found[1] and all(map(isfinite, found))):
+        raise ValueError(f"must be a range such as 10..80, got '{text[:40]}'")
+    return found
+
+
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(read_names(text[: 10 * LONGEST])[:30])
 
@@ -242,6 +258,7 @@ _READ: Mapping[str, Callable[[str], Any]] = {
     "base": lambda text: 0 if text == UNGROUPED else _count(text),
     "tab": _one_of(tuple(TABS)),
     "log": _one_of(LOGS),
+    "zoom": _stretch,
     "smooth": _share,
     "stat": _one_of(STATISTICS),
     "band": _band,

@@ -114,7 +114,7 @@ def _announce_end(run: Run, entry: RunRow, reader: Reader) -> None:
     elif st.session_state.pop(_WATCHED, None) == run.id:
         said = summary_html.finding(run, entry, reader) if run.status == "finished" else run.cause
         ended = f"Run {run.id}:" if run.status == "cancelled" else f"Run {run.id} {run.status}."  # the cause says it
-        st.toast(as_text(f"{ended} {said}"), duration="long")
+        st.toast(as_text(f"{ended} {said}"))  # for a few seconds: it covers a chart, and the page says the same
 
 
 def _actions(run: Run, reader: Reader) -> None:

@@ -34,8 +34,8 @@ KEY = "runs.table"
 CHARACTER_PX, PADDING_PX = 6.6, 22
 NARROWEST, WIDEST, AGE = 7, 28, 9
 """Limits of a column's width in characters, and the length of a relative time."""
-LIMITS = {"Owner": 14, "Settings that differ": 24}
-"""Lower limits of some columns in characters, by heading."""
+LIMITS = {"Owner": 14, "Settings that differ": 40}
+"""Other limits of some columns in characters, by heading."""
 EDGE_PX = 14
 """Space to the right of the last column (static/runs/table.css)."""
 TICK_PX, NAME_PX, STATE_PX, SPARK_PX = 36, (180, 300), (110, 210), 94

@@ -225,7 +225,7 @@ def _fold_row(fold: RunFold, members: Sequence[RunRow], whole: Sweep | StoredDue
 
 def differing(rows: Sequence[TableRow]) -> list[str]:
     """Return for each row the settings, except the seed, in which the rows of its experiment differ; for one below a
-    sweep or duel, those in which the runs of its experiment there differ.
+    sweep or duel, those in which the runs of its experiment there differ. Those with the most values come first.
     """
     seen: dict[tuple[str, str], dict[str, set[str]]] = {}
     for row in rows:
@@ -235,7 +235,11 @@ def differing(rows: Sequence[TableRow]) -> list[str]:
                 continue
             seen.setdefault((row.parent, row.experiment), {}).setdefault(name, set()).add(repr(value))
     vary = {
-        one: most_telling_first(name for name, values in fields.items() if len(values) > 1 and name != "seed")
+        one: most_telling_first(
+            name
+            for name, values in sorted(fields.items(), key=lambda field: -len(field[1]))
+            if len(values) > 1 and name != "seed"
+        )
         for one, fields in seen.items()
     }
     return [

@@ -231,6 +231,7 @@ def figure(
     table: bool = False,
     zoom: str = "",
     says: str = "",
+    keeps_zoom: bool = False,
     on_press: Callable[[str], None] | None = None,
 ) -> None:
     """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette, or a shade as
@@ -239,11 +240,12 @@ def figure(
 
     `table` adds a collapsed table of the numbers below. A zoom is kept until the layout's `uirevision` changes; `zoom`
     is the address of a route that returns the visible range of the traces at a finer resolution. `says` stands below
-    the title where the chart leaves the page: what its line and band are, in saved pictures and presented.
+    the title where the chart leaves the page: what its line and band are, in saved pictures and presented. With
+    `keeps_zoom` a zoom along x calls `on_press` too: its press is `zoom` with the range, or nothing after a reset.
     """
     content = plotly_figures.shown(picture, alt=alt, height=height, colours=colours, table=table, says=says)
     page_capture.chart(alt, content["figure"], height=height, colours=colours)
-    shown(key, content | {"zoom": zoom} if zoom else content, on_press)
+    shown(key, content | ({"zoom": zoom} if zoom else {}) | ({"keeps": True} if keeps_zoom else {}), on_press)
 
 
 def shown(key: str, content: Mapping[str, Any], on_press: Callable[[str], None] | None = None) -> None:

@@ -54,7 +54,7 @@ WORDS = {
     "first-hour": "help start begin tutorial first introduction getting started quick guide steps teach import",
     "own-script": "my own training script command torchrun accelerate uv hydra trackio paste recipe",
     "plugins": "my own method experiment plugin plug-in algorithm write new extend template entry point",
-    "api": "script program own automate curl client token launch from python wandb",
+    "api": "script program own automate curl client token launch log report from python wandb",
     "exercises": "class course teach student teacher lesson predict homework hand in deadline",
     "cluster": "slurm nodes multi-node sbatch ssh own script",
     "signing-in": "password login log in account user sso oidc google forgot",

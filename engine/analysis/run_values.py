@@ -30,7 +30,10 @@ TARGET = "target"
 EXPERIMENT = "experiment"
 ABOUT = (EXPERIMENT, "preset", "owner", TARGET, SEEDING)
 """Fields of a run besides its config."""
-TITLES = {TARGET: "Runs on"}
+FAMILY = "name_without_seed"
+"""A field that runs have by their names: what is left of `resnet_seed1`, `resnet_s2` and `resnet-seed-3`."""
+TITLES = {TARGET: "Runs on", FAMILY: "Name without seed"}
+_SEEDED = re.compile(r"(?P<family>.*[^\s_.\-/])[\s_.\-/]+(?:seed|s|repeat|rep)[\s_.\-=]?\d+", re.IGNORECASE)
 _LEAST = (SEED, REPEAT, SEEDING, TARGET, "preset", "owner", "threads_per_rank", "device", "start_method")
 TASK = ("model", "dataset", "environment")
 """Settings that define what is trained; an experiment has some of them."""
@@ -82,9 +85,22 @@ def field(run: RunRow, name: str) -> Value:
         return f"{SEEDING} {run.seeding}"
     if name == TARGET and name not in run.config:
         return run.target or HERE
+    if name == FAMILY and name not in run.config:
+        return family(run) or run.name
     name = SEED if name == REPEAT and run.repeats and name not in run.config else name
     found = run.config.get(name, getattr(run, name) if name in ABOUT else None)
     return found if isinstance(found, int | float | str | None) else str(found)
+
+
+def family(run: RunRow) -> str:
+    """Return the name of a run without a seed at its end, such as `resnet` of `resnet_seed1`; empty without one."""
+    found = _SEEDED.fullmatch(run.name)
+    return found["family"] if found else ""
+
+
+def grouping_names(runs: Sequence[RunRow], *, that_differ: bool = False) -> list[str]:
+    """Return the fields by which runs can be grouped: theirs, and their names without seeds where any has one."""
+    return [*field_names(runs, that_differ=that_differ), *([FAMILY] if any(map(family, runs)) else [])]
 
 
 def shown(run: RunRow, name: str) -> Value:

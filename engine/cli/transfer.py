@@ -234,7 +234,10 @@ def import_command(
     found = import_in_child(Home.find(), path, by=owner, allowance=Allowance(int(max_memory * 1e9), max_time))
     shown = {"ids": found.ids, "sweeps": found.sweeps, "known": dict(found.known), "notes": found.notes}
     finds = [f"On Runs, or by list --filter: {found.filter}"] if found.ids else []
-    answer(shown, "\n".join([found.sentence, *finds, *found.notes]))
+    with Reader.open(Home.find()) as reader:
+        owners = sorted({run.owner for run in reader.runs.some(found.ids)})
+    whose = [f"Owner: {', '.join(owners)}. Import under another name with --owner NAME."] if owners == [owner] else []
+    answer(shown | {"owners": owners}, "\n".join([found.sentence, *whose, *finds, *found.notes]))
 
 
 @command("files")
@@ -252,10 +255,11 @@ def files_command(
     with Reader.open(Home.find()) as reader:
         if name is not None:
             kept = reader.files.one(run_id, name)
-            if path is None and (path := Path(PurePosixPath(name).name)).exists():
-                raise ConfigError.of("", f"{path} is already here. Give another file with --out.")
-            _write_kept(reader.db.home, kept, path)
-            answer({**asdict(kept), "path": str(path)}, f"{size(kept.bytes)} written to {path}.")
+            target = path or Path(PurePosixPath(name).name)
+            if path is None and target.exists():
+                raise ConfigError.of("", f"{target} is already here. Give another file with --out.")
+            _write_kept(reader.db.home, kept, target)
+            answer({**asdict(kept), "path": str(target)}, f"{size(kept.bytes)} written to {target}.")
             return
         reader.runs.one(run_id)
         found = reader.files.of([run_id])

@@ -282,11 +282,19 @@ def _facts(run: RunRow, around: Surroundings | None) -> dict[str, Any]:
         "work_unit": work and work.unit,
         "passes": work and work.passes,
         "updates": work and work.updates,
-        headed("disturbance", "%"): None if run.disturbance is None else 100 * run.disturbance,
+        headed("disturbance", "%"): _rounded(None if run.disturbance is None else 100 * run.disturbance, "%"),
         "disturbed": None if run.disturbance is None else run.disturbed,
-        "result": result and result.value,
+        "result": result and _rounded(result.value, result.metric.unit),
         "result_metric": result and headed(f"{result.result.metric}.{result.result.of}", result.metric.unit),
     }
+
+
+DECIMALS = 4
+"""Of percentages in a table of runs: far more than they are exact to."""
+
+
+def _rounded(value: float | None, unit: str) -> float | None:
+    return round(value, DECIMALS) if unit == "%" and value is not None else value
 
 
 def _metrics(run: RunRow, units: Mapping[str, str]) -> dict[str, Any]:
@@ -296,7 +304,7 @@ def _metrics(run: RunRow, units: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, unit in units.items():
         if name not in (*_APART, *_OF_WINDOWS):
-            found |= {headed(f"{name}.{way}", unit): getattr(run, way).get(name) for way in ways(name)}
+            found |= {headed(f"{name}.{way}", unit): _rounded(getattr(run, way).get(name), unit) for way in ways(name)}
     return found | {f"{name}.nonfinite": count for name, count in run.nonfinite.items()}
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from app.compare import session_state
 from app.compare.curve_tab import first_curves
-from app.compare.groups import band_named, groups_of
+from app.compare.groups import band_named, groups_of, usual_grouping
 from app.links.compare import ids_text
 from app.run.live_series import MOST_MAIN, answer, main_metrics
 from engine.analysis.result import better_values, compared
+from engine.analysis.run_values import FAMILY
 from engine.analysis.scaling.targets import time_text
 from engine.filter import read_filter
 from engine.filter.tree import metric_written
@@ -23,6 +24,7 @@ from engine.recorder import Point
 from engine.script.command import read_command
 from engine.store import Demand, Launch, RankRow, Reader, Store, SweepLaunch
 from engine.store.imports.reports import Report, ReportedRun
+from engine.store.records import RunRow
 from engine.store.timestamps import in_seconds, now
 from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
@@ -248,6 +250,37 @@ def test_the_first_curve_of_imported_runs_is_the_most_telling(
     store: Store, reader: Reader, names: tuple[str, ...], first: str
 ) -> None:
     assert first_curves(reader.runs.some([foreign(store, dict.fromkeys(names, 8))]))[0] == first
+
+
+def test_imported_runs_whose_names_differ_in_their_seed_are_grouped_by_what_is_left(
+    store: Store, reader: Reader
+) -> None:
+    def rows(*names: str, **configs: object) -> list[RunRow]:
+        ids = [foreign(store, {CURVE: 8}, "imported", **configs) for _ in names]
+        for run_id, name in zip(ids, names, strict=True):
+            store.annotations.rename(run_id, name, by="Ada")
+        return list(reader.runs.some(ids))
+
+    seeded = rows("resnet_seed1", "resnet_s2", "resnet-seed-3", "vgg seed=0", "vgg_seed_1", lr=0.1)
+    assert usual_grouping(seeded) == (FAMILY,)
+    assert [(group.name, len(group.runs)) for group in groups_of(seeded, (FAMILY,))] == [("resnet", 3), ("vgg", 2)]
+    test = opened("compare", {"runs": ids_text([run.id for run in seeded])})
+    assert test.multiselect(key=f"{AT}group").value == [FAMILY] and "No field" not in said(test)
+    assert usual_grouping(rows("class1", "class2", "class3")) != (FAMILY,), "a word that ends in s has no seed"
+    assert usual_grouping(rows("resnet_s1", "vgg_s1", "bert_s1")) != (FAMILY,), "nothing is repeated"
+    other = replace(seeded[0], config={"lr": 0.5})
+    assert usual_grouping([other, *seeded[1:]]) != (FAMILY,), "a setting differs, so names don't tell all"
+
+
+def test_percentages_in_a_table_of_runs_are_rounded_and_no_other_numbers(store: Store, reader: Reader) -> None:
+    (run,) = reader.runs.some([foreign(store, {"val/acc": 2})])
+    setting, third = {"val/acc": MetricSetting(unit="%")}, 1 / 3
+    last = {"perf/disturbance": 100 * third, "val/acc": 100 * third, "loss": third}
+    run = replace(run, last=last, metric_settings=setting)
+    table = runs_table(reader, [run])
+    cells = dict(zip(table.columns, table.rows[0], strict=True))
+    assert (cells["disturbance (%)"], cells["val/acc.last (%)"]) == (33.3333, 33.3333)
+    assert third in cells.values()
 
 
 def test_times_in_one_sentence_have_one_unit() -> None:

@@ -91,6 +91,12 @@ def test_a_sweep_is_exported_by_its_number_and_known_where_it_comes_from(
     assert {"runs": 1, "left_out": 1}.items() <= json.loads(exported.stdout).items()
     assert "Left out: 1 run that has not ended." in exported.stderr
     assert "already exists here, as run 1" in parallab("import", path).stderr
+    events = tmp_path / "mlruns" / "0" / "abc"
+    (events / "metrics").mkdir(parents=True)
+    (events / "meta.yaml").write_text("run_id: abc\nstatus: 3\nstart_time: 1000\nend_time: 2000\n")
+    (events / "metrics" / "loss").write_text("1000 0.5 1\n")
+    imported = parallab("import", str(tmp_path / "mlruns"), "--owner", "Mira")
+    assert "Owner: Mira. Import under another name with --owner NAME." in imported.stdout, imported.stderr
     assert "give the ids of runs, or --sweep" in parallab("export", "--out", path).stderr
 
 

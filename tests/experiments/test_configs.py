@@ -94,6 +94,19 @@ def test_what_else_is_counted_from_the_published_settings() -> None:
     assert [number for number in range(1, 13) if sync.tests_after(number)] == [4, 8, 12]
 
 
+@pytest.mark.parametrize("name", ["pipeline", "batched_reinforce", "parameter_server", "async_sgd"])
+def test_a_quick_preset_of_what_is_published_by_remote_calls_says_what_it_uses_and_how_to_choose_them(
+    name: str,
+) -> None:
+    found = experiment(name)
+    published, quick = (found.configure(preset, {}).model_dump() for preset in ("published", "quick"))
+    apart = [each for each in ("mode", "transport") if published.get(each) == "rpc" != quick[each]]
+    for each in apart:
+        said = found.presets["quick"].sentence.lower()
+        assert str(quick[each]).replace("_", " ") in said and f"set {each} to rpc." in said
+    assert bool(apart) == (name in ("pipeline", "batched_reinforce"))
+
+
 @pytest.mark.parametrize("name", ["hogwild", "reference", "parameter_server", "async_sgd"])
 def test_quick_needs_no_download(name: str) -> None:
     preset = experiment(name).preset("quick")

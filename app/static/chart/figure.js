@@ -31,6 +31,7 @@ function begin(element) {
     node.setAttribute("aria-label", state.data.alt);
     await drawPlot(node, state.data.alt, coloured, theme, { ...layout, height: state.data.height, uirevision: axesOf(layout) });
     if (state.data.pressed) state.presses ??= watchPresses(node, state);
+    if (state.data.keeps) state.zooms ??= watchZooms(node, state);
     if (state.data.zoom) state.stretch ??= watchStretch(node, state);
     if (state.data.table && !state.fold) node.after((state.fold = tableFold(node)));
     state.fold?.refresh();
@@ -56,14 +57,39 @@ function begin(element) {
 
 const NEAR_LINE = 24; // px from a line within which a press is meant for it
 
+const SECOND_MS = 300; // in which a second press makes it a double click, which resets the zoom
+
 // A press on a line sends what its trace says; of the lines that have a point at that x, the nearest one is meant.
 function watchPresses(node, state) {
+  let timer = null;
+  let doubled = -Infinity;
+  node.on("plotly_doubleclick", () => {
+    doubled = performance.now();
+    clearTimeout(timer);
+  });
   node.on("plotly_click", ({ points, event }) => {
     const { yaxis } = node._fullLayout;
     const at = event.clientY - node.getBoundingClientRect().top - yaxis._offset;
     const near = ({ y }) => Math.abs(yaxis.d2p(y) - at);
     const [found] = points.filter(({ data, y }) => data.meta?.press && Number.isFinite(near({ y }))).sort((one, other) => near(one) - near(other));
-    if (found && near(found) <= NEAR_LINE) state.setTriggerValue("press", found.data.meta.press);
+    if (!found || near(found) > NEAR_LINE || performance.now() - doubled < SECOND_MS) return;
+    clearTimeout(timer);
+    timer = setTimeout(() => node.isConnected && state.setTriggerValue("press", found.data.meta.press), SECOND_MS);
+  });
+  return true;
+}
+
+const KEPT_MS = 300; // from a zoom until the page's address has it
+
+// A zoom along x is sent, so that the page's address holds it for all its charts.
+function watchZooms(node, state) {
+  let timer = null;
+  node.on("plotly_relayout", (change) => {
+    const shown = zoomedTo(node, change);
+    if (!shown && !change["xaxis.autorange"]) return;
+    clearTimeout(timer);
+    const text = shown ? shown.map((end) => Number(end.toPrecision(9))).join("..") : "";
+    timer = setTimeout(() => node.isConnected && state.setTriggerValue("press", `zoom ${text}`), KEPT_MS);
   });
   return true;
 }

@@ -4,7 +4,7 @@ const LET_GO_MS = 250; // debounce while the user drags or scrolls
 
 // A figure's zoom: `state.finer` holds the detailed traces, `again` fetches the visible range again.
 function watchStretch(node, state) {
-  let range = null; // [from, to] along the axis
+  let range = state.data.figure.layout.meta?.zoom ?? null; // [from, to] along the axis
   let timer = null;
   let asked = 0;
 
@@ -23,6 +23,11 @@ function watchStretch(node, state) {
 
   const again = (isOther) => {
     if (isOther) range = null; // another axis: Plotly shows its full range
+    if (state.data.keeps) range = state.data.figure.layout.meta?.zoom ?? null;
+    look();
+  };
+
+  const look = () => {
     asked += 1;
     clearTimeout(timer);
     if (range && state.data.zoom) timer = setTimeout(ask, LET_GO_MS);
@@ -34,9 +39,10 @@ function watchStretch(node, state) {
     range = shown;
     const had = state.finer;
     if (!range) state.finer = null;
-    again();
+    look();
     if (had && !range) state.draw();
   });
 
+  again(false);
   return { again, stop: () => clearTimeout(timer) };
 }

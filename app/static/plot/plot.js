@@ -15,14 +15,17 @@ const SETTLE_MS = 250; // from a zoom to the digits of its hovers
 // Plotly redraws a chart and resets its zoom if the mode bar's button functions change: they are created once.
 async function drawPlot(node, name, traces, theme, layout) {
   node.dataset.file = fileName(name);
-  if (!node.zoomed || node.drawn.layout.uirevision !== layout.uirevision) node.zoomed = {};
+  const given = layout.meta?.zoom; // of the page's address
+  if (!node.zoomed || node.drawn.layout.uirevision !== layout.uirevision) node.zoomed = { x: given };
+  else if (String(given) !== String(node.drawn.layout.meta?.zoom)) node.zoomed = given ? { ...node.zoomed, x: given } : {};
   node.drawn = { name, traces, theme, layout };
   PLOT_CONFIG.modeBarButtonsToAdd ??= toolButtons();
   node.along = layout.hovermode === "x unified" ? titleText(layout.xaxis) : "";
   const scaled = scaleUnits(traces, layout, node.zoomed);
   node.units = scaled.units;
-  const view = applyLog(node, scaled.traces, scaled.layout);
-  const shown = applySize(node, applyDashes(node, view.traces), tickLog(view.traces, view.layout));
+  const view = applyLog(node, scaled.traces, applyZoom(node, scaled.layout));
+  const sight = fitInSight(node, view.traces, view.layout);
+  const shown = applySize(node, applyDashes(node, view.traces), tickLog(view.traces, sight));
   const empty = isEmpty(shown.traces) ? { xaxis: { ...shown.layout.xaxis, visible: false }, yaxis: { ...shown.layout.yaxis, visible: false }, annotations: [EMPTY] } : {};
   const roomy = roomForEnds(node, shown.traces, theme, applyHover(node, shown.traces, { ...shown.layout, ...empty }));
   await window.Plotly.react(node, shown.traces, themedLayout(theme, roomy, node.presented ? PRESENT.font : 12), PLOT_CONFIG);
@@ -58,15 +61,71 @@ function applyHover(node, traces, layout) {
   return { ...layout, hovermode: listed <= MOST_IN_HOVER ? "x unified" : "closest", hoverdistance: -1, xaxis, yaxis: { ...layout.yaxis, showspikes: false } };
 }
 
-// A zoom gives the hovers more digits, and a reset takes them again.
+// The range along x that the page's address has; a reader's own zoom is in the state that Plotly keeps.
+function applyZoom(node, layout) {
+  const given = layout.meta?.zoom;
+  if (!given) return layout;
+  const ends = given.map((end) => end / (node.units.x?.size ?? 1));
+  const range = layout.xaxis?.type === "log" ? ends.map(Math.log10) : ends;
+  return { ...layout, xaxis: { ...layout.xaxis, range, autorange: false, uirevision: `${layout.xaxis?.uirevision ?? layout.uirevision} ${given}` } };
+}
+
+const NOTHING_IN_SIGHT = "No points here. Double-click to see all.";
+const MARGIN_Y = 0.06; // of the range, above and below the points in sight
+
+// Of curves that are zoomed along x alone, the y-axis fits what is in sight.
+function fitInSight(node, traces, layout) {
+  const { x, y } = node.zoomed;
+  const isLog = layout.yaxis?.type === "log";
+  if (!x || !node.along || layout.xaxis?.type === "category" || layout.yaxis?.type === "category") return layout;
+  const within = x.map((end) => end / (node.units.x?.size ?? 1));
+  const [low, high] = reachOf(node, traces, within, isLog);
+  const [bottom, top] = y ? y.map((end) => end / (node.units.y?.size ?? 1)) : [-Infinity, Infinity];
+  if (!(low <= high && low <= top && high >= bottom)) return { ...layout, annotations: [...(layout.annotations ?? []), { ...EMPTY, text: NOTHING_IN_SIGHT }] };
+  if (y || layout.yaxis?.range) return layout;
+  const [from, to] = isLog ? [Math.log10(low), Math.log10(high)] : [low, high];
+  const margin = MARGIN_Y * (to - from) || Math.abs(to) * MARGIN_Y || 1;
+  const { clipmin = -Infinity, clipmax = Infinity } = layout.yaxis?.autorangeoptions ?? {};
+  const least = !isLog && (low >= 0 || layout.yaxis?.rangemode === "nonnegative") ? Math.max(0, clipmin) : clipmin;
+  const range = [Math.max(least, from - margin), Math.min(clipmax, to + margin)];
+  return { ...layout, yaxis: { ...layout.yaxis, range, autorange: false, uirevision: `${layout.yaxis?.uirevision ?? layout.uirevision} ${x}` } };
+}
+
+// The lowest and highest value along y of points, and of lines between them, within a range along x.
+function reachOf(node, traces, [from, to], isLog) {
+  const hidden = new Set((node._fullData ?? []).filter(({ visible }) => visible === "legendonly").map(({ name }) => name));
+  let [low, high] = [Infinity, -Infinity];
+  const take = (value) => {
+    if (!Number.isFinite(value) || (isLog && value <= 0)) return;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  };
+  for (const trace of traces) {
+    if (hidden.has(trace.name)) continue;
+    const [xs, ys] = [unpack(trace.x) ?? [], unpack(trace.y) ?? []];
+    const hasLines = /lines/.test(trace.mode ?? "");
+    for (let at = 0; at < xs.length; at++) {
+      if (xs[at] >= from && xs[at] <= to) take(ys[at]);
+      if (!hasLines || at === 0 || ys[at] === null || ys[at - 1] === null) continue;
+      for (const edge of [from, to]) {
+        const share = (edge - xs[at - 1]) / (xs[at] - xs[at - 1]);
+        if (share > 0 && share < 1) take(ys[at - 1] + share * (ys[at] - ys[at - 1]));
+      }
+    }
+  }
+  return [low, high];
+}
+
+// A zoom gives the hovers more digits and fits the y-axis, and a reset takes both back.
 function followZoom(node) {
   if (node.followsZoom) return;
   node.followsZoom = true;
-  node.on("plotly_relayout", () => {
-    const digits = () => JSON.stringify(["x", "y"].map((letter) => node.zoomed[letter] && digitsOf(node.zoomed[letter], 0)));
-    const before = digits();
-    for (const letter of ["x", "y"]) node.zoomed[letter] = rangeInSight(node, letter);
-    if (digits() === before) return;
+  node.on("plotly_relayout", (change) => {
+    const before = JSON.stringify(node.zoomed);
+    for (const letter of ["x", "y"]) if (`${letter}axis.range` in change || `${letter}axis.range[0]` in change) node.zoomed[letter] = rangeInSight(node, letter);
+    if (change["yaxis.autorange"]) node.zoomed.y = undefined;
+    if (change["xaxis.autorange"]) node.zoomed = {}; // what y had was fitted to this range
+    if (JSON.stringify(node.zoomed) === before) return;
     clearTimeout(node.settling); // other listeners may draw other points
     node.settling = setTimeout(() => node.isConnected && redraw(node), SETTLE_MS);
   });

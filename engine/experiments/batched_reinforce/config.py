@@ -106,13 +106,15 @@ EXPERIMENT = Experiment(
             "The same with a separate forward pass for each request.", _PUBLISHED | {"mode": "per_call"}
         ),
         "tuned": Preset(
-            "Two observers with 16 environments each: normalized returns, no dropout, a larger learning rate.",
+            "Two observers with 16 environments each, over shared memory: normalized returns, no dropout, a larger "
+            "learning rate.",
             _PUBLISHED
             | {"observers": 2, "envs_per_observer": 16, "episodes": 40, "transport": "shared_memory"}
             | {"learning_rate": 0.02, "gamma": 0.99, "normalize_returns": True, "dropout": 0.0, "threads_per_rank": 1},
         ),
         "quick": Preset(
-            "Two observers over shared memory, 60 rounds: episode length increases over the run.",
+            "Two observers over shared memory, 60 rounds: episode length increases over the run. For remote calls as "
+            "in the tutorial, set transport to rpc.",
             _PUBLISHED
             | {"observers": 2, "envs_per_observer": 4, "episodes": 60, "transport": "shared_memory"}
             | {"threads_per_rank": 1},

@@ -311,7 +311,8 @@ EXPERIMENT = Experiment(
             _PUBLISHED | {"mode": "1f1b"},
         ),
         "quick": Preset(
-            "A small ResNet on the bundled digits in two stages; needs no network.",
+            "A small ResNet on the bundled digits in two stages by GPipe; needs no network. For remote calls as "
+            "in the tutorial, set mode to rpc.",
             {"dataset": "digits", "image_size": 32, "batch_size": 64, "batches": 120, "loss": "cross_entropy"}
             | {"learning_rate": 0.02, "momentum": 0.9, "threads_per_rank": 1},
             expects={"test/accuracy": 95.0},

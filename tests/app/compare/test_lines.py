@@ -263,6 +263,13 @@ def test_an_address_of_lines_comes_back_and_earlier_ones_mean_what_they_did() ->
     query = {"runs": "1-7", "pins": "3,5", "base": "none", "members": "4", "only": "5", "columns": "note", "v": "3"}
     view, warnings = read_view(query)
     assert not warnings and view.base == 0 and query_of(view) == query
+    ranged = {"runs": "1", "zoom": "0.25..1500000", "v": "3"}
+    assert read_view(ranged)[0].zoom == (0.25, 1.5e6) and query_of(read_view(ranged)[0]) == ranged
+    for wrong in ("5", "5..5", "9..1", "a..b", "1..inf", "nan..2"):
+        view, warnings = read_view({"zoom": wrong})
+        assert view.zoom is None and warnings == [
+            f"Link parameter zoom must be a range such as 10..80, got '{wrong}'; ignored."
+        ]
     view, warnings = read_view({"pins": "x", "members": "-1", "v": "2"})
     assert (view.pins, view.members, view.base) == ((), 0, None) and len(warnings) == 2
 

@@ -186,6 +186,8 @@ def test_each_page_of_the_console_has_a_page_of_documentation() -> None:
 @pytest.mark.parametrize(
     ("word", "page", "heading"),
     [
+        ("report a run from my own script", "api", "Report a run from your own script"),
+        ("log from own script", "api", ""),
         *((program, "runs", "Import TensorBoard and MLflow runs") for program in ("tensorboard", "mlflow")),
         ("backup", "operations", "Backup and restore"),
         ("crash", "fault-matrix", ""),
@@ -194,7 +196,7 @@ def test_each_page_of_the_console_has_a_page_of_documentation() -> None:
 def test_the_section_that_a_word_is_the_heading_of_comes_before_introductions(
     word: str, page: str, heading: str
 ) -> None:
-    first = documentation.search([word])[0]
+    first = documentation.search(word.split())[0]
     assert (first.page, first.heading) == (page, heading)
-    said = documentation.excerpt(first, [word])
+    said = documentation.excerpt(first, word.split())
     assert word in said.lower() or word not in first.text.lower()

@@ -203,3 +203,41 @@ def test_the_lines_hint_at_columns_beyond_their_edge(lab: Lab, page: Page) -> No
     table.evaluate("node => node.scrollTo(node.scrollWidth, 0)")
     wait_until(lambda: table.evaluate(shade) == "0", "it goes at the end")
     page.set_viewport_size({"width": 1300, "height": 1400})
+
+
+SIGHT = """() => [...document.querySelectorAll('.pl-figure')].map(({ _fullLayout }) =>
+  [_fullLayout.xaxis, _fullLayout.yaxis].map(axis => axis.range.map(Number)))"""
+NOTES = "() => [...document.querySelectorAll('.pl-figure .annotation-text')].map(node => node.textContent)"
+
+
+def test_a_zoom_along_x_is_in_the_address_holds_for_all_charts_and_fits_the_y_axes(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/compare?runs={lab.compared[0]}-{lab.compared[4]}&group=none&x=step")
+    picture(page, 2)
+    whole = page.evaluate(SIGHT)
+    zoom(page, page.locator(".pl-figure").last, to=0.8)
+    page.wait_for_url(re.compile(r"zoom=[\d.]+\.\.[\d.]+"))
+    expect(page.get_by_role("button", name="Show the whole x-axis")).to_be_visible()
+
+    def is_alike(window: Page) -> bool:
+        (x, y), (other, _) = window.evaluate(SIGHT)
+        low, high = map(float, window.url.partition("zoom=")[2].partition("&")[0].split(".."))
+        near = all(abs(one - two) < 1e-6 * high for one, two in zip([*x, *other], [low, high] * 2, strict=True))
+        return near and y != whole[0][1]
+
+    wait_until(lambda: is_alike(page), "both charts show the range, and y fits it")
+    other = page.context.new_page()
+    other.goto(page.url)
+    picture(other, 2)
+    wait_until(lambda: is_alike(other) and other.evaluate(SIGHT) == page.evaluate(SIGHT), "the address brings it back")
+    double_click(page, page.locator(".pl-figure").first)
+    page.wait_for_url(lambda url: "zoom=" not in url)
+    wait_until(lambda: page.evaluate(SIGHT) == whole, "a double click shows all in both charts")
+
+
+def test_a_range_without_points_says_so_with_a_way_back(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/compare?runs={lab.compared[0]}-{lab.compared[4]}&group=none&x=step&zoom=1e6..2e6")
+    picture(page, 2)
+    wait_until(lambda: page.evaluate(NOTES) == ["No points here. Double-click to see all."] * 2, "it says so")
+    page.get_by_role("button", name="Show the whole x-axis").click()
+    page.wait_for_url(lambda url: "zoom=" not in url)
+    wait_until(lambda: not page.evaluate(NOTES), "all is shown again")
