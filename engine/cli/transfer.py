@@ -252,8 +252,10 @@ def files_command(
     with Reader.open(Home.find()) as reader:
         if name is not None:
             kept = reader.files.one(run_id, name)
-            if path is None and (path := Path(PurePosixPath(name).name)).exists():
-                raise ConfigError.of("", f"{path} is already here. Give another file with --out.")
+            if path is None:
+                path = Path(PurePosixPath(name).name)
+                if path.exists():
+                    raise ConfigError.of("", f"{path} is already here. Give another file with --out.")
             _write_kept(reader.db.home, kept, path)
             answer({**asdict(kept), "path": str(path)}, f"{size(kept.bytes)} written to {path}.")
             return

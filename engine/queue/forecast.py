@@ -117,7 +117,7 @@ def outlook(
 def wait_reason(store: Reader, run: Run) -> str | None:
     """Return why a queued run waits; None for another one, and far back in the queue."""
     wait = outlook(store, store.db.home).get(run.id) if run.status == "queued" else None
-    return wait and wait.reason
+    return wait.reason if wait else None
 
 
 def _placed(waits: Mapping[int, Wait]) -> dict[int, Wait]:
