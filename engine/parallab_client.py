@@ -25,7 +25,6 @@ secret are sent only to the lab: they never appear in an error and never follow 
 from __future__ import annotations
 
 import atexit
-import csv
 import glob
 import io
 import ipaddress
@@ -1139,13 +1138,11 @@ def log_text(text: str, artifact_file: str) -> None:
 
 
 def log_figure(figure: Any, artifact_file: str, **more: Any) -> None:
-    """Keep a figure of Matplotlib, or of Plotly as a page, as a file."""
+    """Keep a figure of Matplotlib as a file."""
     if hasattr(figure, "savefig"):
         _keep_written(artifact_file, lambda file: figure.savefig(file, format=_suffix(artifact_file), **more))
-    elif hasattr(figure, "to_html") and _suffix(artifact_file) == "html":
-        log_text(figure.to_html(**more), artifact_file)
     else:
-        raise _not_drawn("log_figure", figure, "Matplotlib's figures, and Plotly's as .html")
+        raise _not_drawn("log_figure", figure, "those of Matplotlib")
 
 
 def log_image(image: Any, artifact_file: str | None = None, **more: Any) -> None:
@@ -1157,21 +1154,13 @@ def log_image(image: Any, artifact_file: str | None = None, **more: Any) -> None
 
 
 def log_table(data: Any, artifact_file: str) -> None:
-    """Keep a dict of columns, or pandas' data frame, as a file of JSON, or of CSV by its name."""
-    kind = _suffix(artifact_file)
+    """Keep a dict of columns, or pandas' data frame, as a file of JSON."""
     columns = data.to_dict("list") if hasattr(data, "to_dict") else data
-    if kind not in ("json", "csv") or not isinstance(columns, Mapping):
-        raise _not_drawn("log_table", data, "dicts of columns and data frames, as .json and .csv")
+    if _suffix(artifact_file) != "json" or not isinstance(columns, Mapping):
+        raise _not_drawn("log_table", data, "dicts of columns and data frames, as .json")
     held = [each if isinstance(each, (list, tuple)) else [each] for each in columns.values()]
     rows = [dict(zip(columns, row)) for row in zip(*held)]
-    if kind == "json":
-        log_text(json.dumps(rows, indent=2, default=str), artifact_file)
-        return
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(columns))
-    writer.writeheader()
-    writer.writerows(rows)
-    log_text(text.getvalue(), artifact_file)
+    log_text(json.dumps(rows, indent=2, default=str), artifact_file)
 
 
 def _suffix(artifact_file: str) -> str:

@@ -14,7 +14,7 @@ from app.core.assets import at, static_text
 from app.core.formatting import chance, duration, in_percent_and_errors, signed, tone
 from app.runs.columns import Column
 from app.runs.frame import DIFFERENCE, SD
-from app.runs.rows import TableRow
+from app.runs.rows import TableRow, spans
 from app.ui.run_state import DISTURBED, cause_of, outcome, status_counts, time_left
 from engine.analysis.comparability import in_words
 from engine.analysis.result import Ranked, not_learned
@@ -157,6 +157,7 @@ def grid_of(
     results = [_result(row, facts) for row in rows]
     if any(results):
         heads.append(_result_heading({ranked.result for _, ranked in filter(None, results)}))
+        results = _told_apart(results)
     heads += [_heading(name, by_name, [row.get(name) for row in cells]) for name in names]
     body = []
     for row, values, state, result in zip(rows, cells, states, results, strict=True):
@@ -229,16 +230,19 @@ def _state(row: TableRow, facts: RowFacts) -> dict[str, Any]:
     if row.fold or not row.run:
         ordered = {status: row.statuses[status] for status in get_args(Status) if status in row.statuses}
         counted = status_counts(ordered, row.fold.reached_budget if row.fold else 0)
-        bad = row.best_not_learned
-        return {
-            "states": [_part(status, words) for status, words in counted],
-            "note": f"best run {bad.short}" if bad else "",
-        }
+        return {"states": [_part(status, words) for status, words in counted], "note": _not_learned(row)}
     run = row.run
     share = run.progress if run.status in ("running", "stopping") and not run.reported else None
     status, word = outcome(run)
     text = f"{word} {run.progress:.0%}".replace("%", " %") if share is not None else word
     return {"states": [_part(status, text, share)], "note": _note(run, facts)}
+
+
+def _not_learned(row: TableRow) -> str:
+    """Return how many finished runs of a sweep or duel did not learn, or of the best one alone, why."""
+    if len(row.not_learned) > 1 or (row.not_learned and not row.best_not_learned):
+        return f"{len(row.not_learned):,} did not learn"
+    return f"best run {row.best_not_learned.short}" if row.best_not_learned else ""
 
 
 def _part(status: Status, text: str, share: float | None = None) -> dict[str, Any]:
@@ -261,6 +265,8 @@ def _note(run: RunRow, facts: RowFacts) -> str:
 def _hover(row: TableRow, facts: RowFacts) -> str:
     if row.best and row.best_not_learned:
         return f"Run {row.best[0]}, the best: {row.best_not_learned.sentence}"
+    if row.not_learned:
+        return f"{'Run' if len(row.not_learned) == 1 else 'Runs'} {spans(row.not_learned)} did not learn"
     if not row.run or row.fold:
         return ""
     if row.run.status != "finished":
@@ -313,6 +319,17 @@ def _result_heading(results: Collection[Result]) -> dict[str, Any]:
         "help": f"Value by which its experiment ranks runs{several}",
         "sort": metrics.pop() if len(metrics) == 1 else None,
     }
+
+
+def _told_apart(results: Sequence[tuple[dict[str, str], Ranked] | None]) -> list[tuple[dict[str, str], Ranked] | None]:
+    """Return the results with the last word of their metrics, such as `accuracy`, where the column has several."""
+    if len({each[1].result.metric for each in results if each}) == 1:
+        return list(results)
+    words = [each and each[1].metric.label.rpartition(" ")[2].lower() for each in results]
+    return [
+        each and ({**each[0], "text": f"{each[0]['text']} {word}"}, each[1])
+        for each, word in zip(results, words, strict=True)
+    ]
 
 
 def _cell(name: str, value: Any, columns: Mapping[str, Column]) -> Any:

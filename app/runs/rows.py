@@ -23,6 +23,8 @@ Numbers = Mapping[str, Mapping[int, float]]
 """By column and run."""
 MOST_DIFFERING = 4
 MOST_SPANS = 12
+MOST_JUDGED = 200
+"""Runs of a page's sweeps and duels that are read for whether they learned; of those beyond, only the best ones."""
 MOST_OPEN = 200
 """Maximum number of runs shown below the row of a sweep or duel."""
 
@@ -54,6 +56,8 @@ class TableRow:
     """Its name below that row; empty for its title."""
     best: tuple[int, Ranked] | None = None
     """The best of its finished runs (of a duel: evaluation runs), with the result; None if these do not compare."""
+    not_learned: tuple[int, ...] = ()
+    """Its runs that finished and did not learn, as far as they were judged."""
     best_not_learned: NotLearned | None = None
     """Why even that one did not learn."""
 
@@ -127,9 +131,17 @@ def fold_rows(reader: Reader, folds: Sequence[RunFold], opened: Iterable[str]) -
                 for row, run in zip(run_rows(members), members, strict=True)
             ]
     bests = _bests(reader, finished)
-    unlearned = {run.id: not_learned(run) for run in reader.runs.some([run_id for run_id, _ in bests.values()])}
+    judged = [run_id for run_id, _ in bests.values()]
+    for fold, _ in finished.values():
+        judged += fold.run_ids if len(judged) + len(fold.run_ids) <= MOST_JUDGED else ()
+    unlearned = {run.id: bad for run in reader.runs.some(list(dict.fromkeys(judged))) if (bad := not_learned(run))}
     return [
-        replace(row, best=best, best_not_learned=unlearned.get(best[0])) if (best := bests.get(row.key)) else row
+        replace(
+            row,
+            best=(best := bests.get(row.key)),
+            not_learned=tuple(run_id for run_id in row.run_ids if run_id in unlearned) if row.fold else (),
+            best_not_learned=unlearned.get(best[0]) if best else None,
+        )
         for row in found
     ]
 

@@ -91,6 +91,10 @@ def test_a_run_that_did_not_learn_is_flagged_wherever_it_is_compared(home: Home)
     assert f"Did not learn: {sentence}" in all_words(opened("run", {"run": str(bad)}))
     for page in (view(sweep_id, "Results"), opened("compare", {"runs": f"{bad - 1}-{bad}"})):
         assert f"Run {bad} did not learn: {sentence}" in all_words(page)
+    with Store.open(home) as store:
+        store.worker.write(bad - 1, [], run_points=[Point("test/accuracy", 40, 95.0, 9.0, None)])
+    (fold,) = [row for row in rows_of(opened("runs", {})) if row["key"] == f"sweep-{sweep_id}"]
+    assert (fold["Status"]["note"], fold["Status"]["hover"]) == ("1 did not learn", f"Run {bad} did not learn")
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM runs WHERE id = ?", [bad - 1])
     (fold,) = [row for row in rows_of(opened("runs", {})) if row["key"] == f"sweep-{sweep_id}"]

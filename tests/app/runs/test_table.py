@@ -91,7 +91,7 @@ def test_default_columns_are_those_that_the_runs_in_view_have(foreign: list[int]
 def test_beside_runs_of_ours_those_of_another_program_have_columns_a_result_and_a_trend(foreign: list[int]) -> None:
     test = page()
     rows = {row["key"]: row for row in rows_of(test)}
-    assert rows[f"run-{foreign[0]}"]["Result"] == {"text": "0.5", "hover": "val loss 0.5 (last)"}
+    assert rows[f"run-{foreign[0]}"]["Result"] == {"text": "0.5 loss", "hover": "val loss 0.5 (last)"}
     assert "Trend" in rows[f"run-{foreign[0]}"]
     assert {'metric["val loss"].last', "lr"} < {*test.multiselect(key="columns").value}
 
