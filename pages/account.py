@@ -13,7 +13,7 @@ if not current_user.has_account():
     st.stop()
 with reading() as reader:
     me = reader.people.one(current_user.whoever())
-    there, made = reader.sign_ins.of(me.name), reader.tokens.of(me.name)
+    there = reader.sign_ins.of(me.name)
 
 st.title("Account", anchor=False)
 if st.query_params.get("changed") == "password":
@@ -24,4 +24,4 @@ account.browsers(me, there)
 st.header("Password", anchor=False)
 account.password(me)
 st.header("Tokens", anchor=False)
-tokens(me, made)
+tokens(me)

@@ -114,7 +114,8 @@ def everyone(reader: Reader) -> None:
         st.warning(as_text(str(error)))
         return
     held = {each.person: each for each in reader.quotas.all_held()}
-    held |= {person: Held(person) for person in found.people if person not in held}
+    people = [*found.people, *reader.runs.owners()]
+    held |= {person: Held(person) for person in people if person not in held}
     if not held:
         st.write("No usage yet.")
     else:

@@ -12,6 +12,7 @@ from app.core.assets import at
 from app.ui import components, current_user
 from app.ui.html import as_text, entry, facts, link, strong, table, when
 from app.ui.store_access import command, give, reading, say_trouble
+from app.ui.widgets import page_address
 from engine.access.agents import AGENT_RUNS, MOST_AGENT_RUNS
 from engine.access.rules import ROLE_WORDS, ROLES, Role, abilities
 from engine.errors import counted
@@ -170,11 +171,13 @@ SCOPE_WORDS: dict[Scope, str] = {
     "agent": "agent: as launch, marked in the audit log, with a quota of its own",
 }
 USUAL_DAYS = 90
+USES_S = 10.0
+"""Interval at which the list of tokens is read again."""
 _NAME, _SCOPE, _DAYS, _RUNS, _MADE = (f"account.token.{name}" for name in ("name", "scope", "days", "runs", "made"))
 
 
-def tokens(me: Person, found: Sequence[Token]) -> None:
-    """Show the form, the token just created, and the list of tokens."""
+def tokens(me: Person) -> None:
+    """Show the form, the token just created, the list of tokens, and how one is used."""
     scopes: list[Scope] = [*SCOPES] if ROLES.index(me.role) >= ROLES.index("member") else ["read"]
     with st.form("account.token", border=True):
         with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -191,8 +194,21 @@ def tokens(me: Person, found: Sequence[Token]) -> None:
     if (made := st.session_state.pop(_MADE, None)) is not None:
         st.success("Token created. Copy it now: it is shown only once, and the lab stores only its hash.")
         st.code(made, language=None)
+    _list(me.name)
+    st.caption("In a script or a terminal, with the token in `PARALLAB_TOKEN`:")
+    st.code(
+        f'curl -H "Authorization: Bearer $PARALLAB_TOKEN" "{page_address("/api/v1/runs?limit=3")}"', language="bash"
+    )
+    st.html(link("HTTP API", at("/docs?page=api")))
+
+
+@st.fragment(run_every=USES_S)
+def _list(name: str) -> None:
+    """List the person's tokens, updated as scripts use them."""
+    with reading() as reader:
+        found = reader.tokens.of(name)
     for each in found:
-        _entry(each, me.name)
+        _entry(each, name)
     if not found:
         st.caption("No tokens yet. Scripts use a token to access the API without a password.")
 

@@ -118,17 +118,19 @@ def are_ending(people: Sequence[Person], known: Known) -> bool:
 def _facts(one: Person, known: Known) -> list[str]:
     """Return the facts about a person, as HTML."""
     seen, held = known.seen.get(one.name), known.holdings.get(one.name, Holding(0, 0, 0))
-    runs = [
-        f"{held.runs:,} {'run' if held.runs == 1 else 'runs'}",
+    active = [
         f"{held.on - held.stopping} running" if held.on > held.stopping else "",
         f"{held.stopping} stopping" if held.stopping else "",
         f"{held.queued} queued" if held.queued else "",
     ]
-    bytes_ = known.bytes.get(one.name, 0)
+    last = f"last request {when(seen)}" if seen else "no request yet"
+    if one.name == current_user.name():  # the store has it to the minute
+        last = "last request now"
+    now_on, bytes_ = ", ".join(filter(None, active)), known.bytes.get(one.name, 0)
     return [
         f"sign-in: {ways(one)}",
-        "last request " + when(seen) if seen else "no request yet",
-        ", ".join(filter(None, runs)),
+        last,
+        f"{counted(held.runs, 'run')} in total{f' ({now_on})' if now_on else ''}",
         *([f"own quota: {_quota(known.quotas[one.name])}"] if one.name in known.quotas else []),
         *([f"{size(bytes_)} on disk"] if bytes_ >= LEAST_BYTES else []),
         *([one.email] if one.email else []),

@@ -41,8 +41,9 @@ def _open() -> None:
 def ask_import() -> None:
     """Ask for a file and import its runs."""
     st.write(
-        "A bundle from another lab, a TensorBoard event file, MLflow's `mlflow.db`, or a zip of event files or of its "
-        "folder `mlruns`. All runs are imported or none; each records its source."
+        "One file: a bundle from another lab, a TensorBoard event file, MLflow's database `mlflow.db`, a zip of "
+        "TensorBoard event files, or a zip of MLflow's folder `mlruns`. All runs are imported or none; each "
+        "records its source. A folder on the server is imported there: `python -m engine import FOLDER`."
     )
     st.caption(as_text(_whose()))
     file = st.file_uploader(

@@ -131,9 +131,8 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
     with actions:
         if ticked:
             one = ticked[0] if len(ticked) == 1 and not ticked[0].fold else None
-            of_all = _of_all(found, reader.runs.count())
             comparison = compared(ticked, grouped=view.grouped) if _EVERY not in st.session_state else {}
-            _act(reader, ids, of_all, comparison, one)
+            _act(reader, ids, _of_all(found, reader.runs.count()), comparison, one)
             if every and _EVERY not in st.session_state:
                 most = f"all {found.runs:,}" if found.runs <= MOST_AT_ONCE else f"the newest {MOST_AT_ONCE:,}"
                 label = f"Select {most} that match"

@@ -171,7 +171,8 @@ def _filters(reader: Reader) -> tuple[list[str], list[str], list[str], bool]:
     of, by, mine, starred = (addresses.hidden(name, usual) for name, usual in FILTERS.items())
     count = sum(name in st.query_params for name in FILTERS)
     with st.popover(f"Filters ({count})" if count else "Filters", key="filters"):
-        experiments = _also([*EXPERIMENTS, *reader.runs.experiments()], of)
+        used = reader.runs.experiments()
+        experiments = _also([*(each for each in EXPERIMENTS if each in used), *used, *EXPERIMENTS], of)
         chosen = st.multiselect(
             "Experiment", experiments, format_func=experiment_title, placeholder="all", select_all=False, **of
         )

@@ -267,7 +267,7 @@ def wide(cell: str, *, breaks: bool = False) -> Markup:
 
 
 def bar(share: float, label: str, *, is_over: bool = False) -> Markup:
-    """Return a progress bar of a share from 0 to 1, grey if `is_over`."""
+    """Return a progress bar of a share from 0 to 1; if `is_over`, grey, and of the whole only its room."""
     return _BAR(max(0.0, min(1.0, share)) * 100, label, is_over)
 
 

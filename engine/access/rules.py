@@ -19,7 +19,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 
 ROLE_WORDS: dict[Role, str] = {
     "viewer": "reads, compares and exports",
-    "member": "also launches, and stops, retries and edits their own runs",
+    "member": "everything that a viewer does, and launches, stops, retries and edits their own runs",
     "admin": "everything, for everyone: runs, retention, quotas and accounts",
 }
 

@@ -15,6 +15,7 @@ from typing import Literal
 import psutil
 
 from engine.access.quotas import ALLOW_HOST_NETWORK
+from engine.access.quotas import size as in_bytes
 from engine.errors import counted
 from engine.home import ROOT, Home
 from engine.store import Reader
@@ -110,7 +111,7 @@ def shared_memory(folder: Path = Path("/dev/shm")) -> Finding:
 
 def judge_shared_memory(free: int, size: int, folder: Path) -> Finding:
     """Judge whether the data sets and weights of a run fit into `free` bytes."""
-    text = f"{free / GB:.2f} GB of {size / GB:.2f} GB free in {folder}."
+    text = f"{in_bytes(free)} of {in_bytes(size)} free in {folder}."
     cure = f"Increase its size: with Docker --shm-size=2g, otherwise mount -o remount,size=2G {folder}."
     if free < SHARED_LEAST:
         return Finding(

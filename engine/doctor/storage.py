@@ -8,12 +8,13 @@ from pathlib import Path
 
 import psutil
 
+from engine.access.quotas import size
 from engine.doctor.machine import Finding
 from engine.errors import EngineError, RunnerError
 from engine.home import Home
 from engine.upkeep.private_home import cure, named, open_parts
 
-GB = 2**30
+GB = 10**9
 NETWORK = (
     *(
         "nfs",
@@ -70,7 +71,7 @@ def writable_home(home: Home) -> Finding:
     except OSError as error:
         return Finding("home", "fail", f"{home.path} is not writable: {error.strerror}.", cure)
     free = shutil.disk_usage(home.path).free
-    text = f"{home.path} is writable; {free / GB:.1f} GB free."
+    text = f"{home.path} is writable; {size(free)} free."
     if free < GB:
         return Finding(
             "home",

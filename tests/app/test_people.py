@@ -78,7 +78,8 @@ def test_it_says_what_each_holds_and_when_they_were_seen(accounts: Home, monkeyp
         bytes_ = {held.person: held.disk_bytes for held in store.read.quotas.all_held()}["mo"]
     sign_in(accounts, monkeypatch, "ada")
     shown = html(opened("people"))
-    assert "2 runs, 1 running, 1 queued" in shown
+    assert "2 runs in total (1 running, 1 queued)" in shown
+    assert "last request now" in shown
     assert bytes_ > 5_000_000 and f"{size(bytes_)} on disk" in shown, "the figure of quotas and limits"
     assert shown.count("no request yet") == 3
 
@@ -355,7 +356,9 @@ def test_the_page_shows_who_one_is_makes_tokens_that_are_shown_once_and_signs_ou
     sign_in(accounts, monkeypatch, "mo")
     test = opened("account")
     assert not test.exception
-    assert "Member: also launches, and stops, retries and edits their own runs." in said(test)
+    assert any("curl -H" in each.value and "/api/v1/runs?limit=3" in each.value for each in test.code)
+    assert "/docs?page=api" in html(test)
+    assert "Member: everything that a viewer does, and launches, stops, retries and edits their own runs." in said(test)
     shown = html(test)
     assert "<td>cancel a run</td><td>their own</td>" in shown
     assert "<td>launch runs</td><td></td>" in shown

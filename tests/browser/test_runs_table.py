@@ -234,6 +234,7 @@ def test_the_count_and_the_way_back_stay_while_rows_are_selected_and_a_new_tag_i
     page.locator(f"{ROWS} input").last.check()
     expect(page.get_by_text(re.compile(r"1 run selected, \d+ of \d+ runs"))).to_be_visible()
     expect(page.get_by_role("button", name="Clear filters")).to_be_visible()
+    expect(page.get_by_role("button", name="Download")).to_be_visible()
     heights = [page.locator(".st-key-runs-actions").get_by_role(kind, name=name).bounding_box() for kind, name in LIKE]
     assert len({(box["y"], box["height"]) for box in heights if box}) == 1, "actions look alike"
     page.get_by_role("button", name="Tag", exact=True).click()

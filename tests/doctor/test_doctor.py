@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.access.quotas import size
 from engine.doctor import examine
 from engine.doctor.machine import judge_shared_memory, shared_memory
 from engine.doctor.software import TorchProbe, gpus, torch
-from engine.doctor.storage import Mount, data_sets, file_system, judge_file_system, mount_of, store
+from engine.doctor.storage import Mount, data_sets, file_system, judge_file_system, mount_of, store, writable_home
 from engine.home import ROOT, Home
 from engine.store.maintenance.integrity import probe
 
@@ -123,6 +125,14 @@ def test_a_folder_that_is_missing_can_hold_no_store(tmp_path: Path) -> None:
 def test_a_store_that_is_no_database_is_a_failure(home: Home) -> None:
     home.database.write_bytes(b"this is a letter, not a database" * 100)
     assert store(home).state == "fail"
+
+
+def test_free_space_is_in_the_unit_of_the_machine_page(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(home.path)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=77_400_000_000))
+    assert size(77_400_000_000) == "77.4 GB"
+    assert "; 77.4 GB free." in writable_home(home).sentence
+    assert judge_shared_memory(2_000_000_000, 4_000_000_000, Path("/dev/shm")).sentence.startswith("2.0 GB of 4.0 GB")
 
 
 @pytest.mark.parametrize(("free", "state"), [(64 * 2**20, "fail"), (GB // 2, "warn"), (2 * GB, "ok")])
