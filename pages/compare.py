@@ -140,7 +140,7 @@ def _beside_lines(reader: Reader, whole: lines.Compared, shown: lines.Compared, 
         else:
             view = (number_tabs.bars if view.tab == "bars" else number_tabs.scatter)(shown, view, above)
     results = [view.number] if view.tab == "bars" and view.number else numeric_names(whole.runs)[:1]
-    columns = columns or results
+    columns = [name for name in view.columns if name in known] or of_metrics or results
     if view.tab == "bars":  # its value and what it is apart from the baseline's come before all else
         columns = list(dict.fromkeys([*results, *columns]))
     with beside:

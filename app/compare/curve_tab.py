@@ -93,6 +93,8 @@ def curves(
         for name in shown:
             with st.container():
                 charts.append(_chart(reader, found, drawn, name))
+    if view.zoom:  # below the charts, which stay where they are when it appears
+        st.button("Show the whole x-axis", on_click=change, args=({"zoom": ""},))
     show_note(" ".join(_of_all(found, drawn, charts)))
     if drawn.x == "time" or any(map(depends_on_time, (*shown, metric_of(drawn.x)))):
         show_note(unreliable(found.runs))
@@ -328,8 +330,6 @@ def _axes(view: CompareView, offered: Sequence[str], *, grouped: bool) -> Compar
     view = one_of(view, "x", "X-axis", ["", *offered[1:]], lambda name: _axis_label(name or usual), width=200)
     if view.x != before:
         view = replace(view, zoom=None)
-    if view.zoom:
-        st.button("Show the whole x-axis", on_click=change, args=({"zoom": ""},))
     view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
     if grouped:  # a disabled slider's label would be too faint to read
         st.caption(
