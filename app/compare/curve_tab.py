@@ -102,6 +102,8 @@ def curves(
                 charts.append(_chart(reader, found, drawn, name))
     if said := _applied(drawn, dict(zip(shown, charts, strict=True)), grouped=bool(found.groups)):
         applied.caption(said)
+    if view.zoom:  # below the charts, which stay where they are when it appears
+        st.button("Show the whole x-axis", on_click=change, args=({"zoom": ""},))
     show_note(" ".join(_of_all(found, drawn, charts)))
     if drawn.x == "time" or any(map(depends_on_time, (*shown, metric_of(drawn.x)))):
         show_note(unreliable(found.runs))
@@ -349,8 +351,6 @@ def _axes(view: CompareView, offered: Sequence[str]) -> CompareView:
     view = one_of(view, "x", "X-axis", ["", *offered[1:]], lambda name: _axis_label(name or usual), width=200)
     if view.x != before:
         view = replace(view, zoom=None)
-    if view.zoom:
-        st.button("Show the whole x-axis", on_click=change, args=({"zoom": ""},))
     return log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
 
 

@@ -69,7 +69,8 @@ async function present(node, box, title, change) {
   const of = document.querySelector("h1")?.textContent ?? ""; // what the page is about, such as its run
   const added = [Object.assign(document.createElement("p"), { className: "pl-of", textContent: of })];
   if (title) added.push(Object.assign(document.createElement("h2"), { textContent: title }));
-  if (saysOf(node)) added.push(Object.assign(document.createElement("p"), { className: "pl-of", textContent: saysOf(node) }));
+  const says = node.drawn?.layout?.meta?.says; // what the lines and bands of a chart are
+  if (says) added.push(Object.assign(document.createElement("p"), { className: "pl-of", textContent: says }));
   box.prepend(...added);
   const kept = new MutationObserver(() => added[0].isConnected || box.prepend(...added)); // the content of a slot is replaced
   kept.observe(box, { childList: true });

@@ -45,7 +45,7 @@ function pictureTitle(plot, width) {
   const { size } = plot.layout.font;
   const lines = [];
   let height = 8;
-  for (const [text, larger] of [[chartName(plot), 1.3 * size], [document.querySelector("h1")?.textContent.trim() ?? "", size], [saysOf(plot), size]]) {
+  for (const [text, larger] of [[chartName(plot), 1.3 * size], [document.querySelector("h1")?.textContent.trim() ?? "", size], [plot.drawn?.layout.meta?.says ?? "", size]]) {
     const letters = Math.floor((width - 32) / (0.55 * larger)); // of a line
     for (const part of text.match(new RegExp(`.{1,${letters}}(\\s|$)|\\S+`, "g")) ?? []) lines.push({ text: part, y: (height += 1.3 * larger), size: larger });
   }
@@ -54,11 +54,6 @@ function pictureTitle(plot, width) {
 
 function chartName(plot) {
   return (plot.getAttribute("aria-label") ?? plot.drawn.name).split("; ")[0];
-}
-
-// What its line and band are.
-function saysOf(plot) {
-  return plot.drawn?.layout.meta?.says ?? "";
 }
 
 // What is along y, with its unit; undefined where only the axis has it.

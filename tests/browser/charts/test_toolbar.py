@@ -132,7 +132,7 @@ def test_a_presented_figure_names_its_lines_and_ends_by_the_same_button(lab: Lab
     shown = plot.evaluate(SHOWN)
     assert shown["fills"] and shown["legend"]
     expect(page.get_by_role("heading", name="Test accuracy by passes, 5 runs")).to_be_visible()
-    expect(page.locator(".pl-of").first).to_have_text("Compare")
+    expect(page.locator(".pl-of")).to_have_text(["Compare", re.compile("^Mean of the runs of each group, band: ")])
     way_out = plot.locator('.modebar-btn[data-title^="Present"]')
     expect(way_out).to_have_text("Close")
     page.keyboard.press("Escape")
