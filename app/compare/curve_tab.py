@@ -100,8 +100,8 @@ def curves(
         for name in shown:
             with st.container():
                 charts.append(_chart(reader, found, drawn, name))
-    if said := _applied(drawn, dict(zip(shown, charts, strict=True)), grouped=bool(found.groups)):
-        applied.caption(said)
+    with applied:
+        show_note(_applied(drawn, dict(zip(shown, charts, strict=True)), grouped=bool(found.groups)))
     if view.zoom:  # below the charts, which stay where they are when it appears
         st.button("Show the whole x-axis", on_click=change, args=({"zoom": ""},))
     show_note(" ".join(_of_all(found, drawn, charts)))

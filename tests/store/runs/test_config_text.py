@@ -26,7 +26,7 @@ def recorded(config: dict[str, Any], mark: str = "a") -> ExternalRun:
 
 
 def imported(store: Store, config: dict[str, Any], mark: str = "a") -> int:
-    (run_id,) = take_in(store, [recorded(config, mark)], file="f", by="ada")
+    ((run_id,), _) = take_in(store, [recorded(config, mark)], file="f", by="ada")
     return run_id
 
 
