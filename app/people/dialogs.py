@@ -237,18 +237,18 @@ def adding_list() -> None:
 
 
 def _add_list() -> None:
-    """Add the people before the page reruns."""
-    who, role = current_user.whoever(), st.session_state[_LIST_ROLE]
-
-    made: list[Slip] = []
+    """Add the people before the page reruns. A second press before the slips of the first are there adds nothing: a
+    press ends the callback before it at its next look at the session's state, so that the slips are kept before that.
+    """
+    who, role, text = current_user.whoever(), st.session_state[_LIST_ROLE], st.session_state[_NAMES]
+    kept = _unconfirmed.setdefault(current_user.key(), [])
 
     def add(store: Store) -> None:
-        people, slips = from_list(st.session_state[_NAMES])
+        people, slips = from_list(text)
         names = store.people.add_all(people, role, by=who)
-        made.extend(Slip(name, slip.password) for name, slip in zip(names, slips, strict=True))
+        kept.extend(Slip(name, slip.password) for name, slip in zip(names, slips, strict=True))
 
-    if give(add, _NAMES):
-        _unconfirmed.setdefault(current_user.key(), []).extend(made)
+    if kept or give(add, _NAMES):
         st.session_state.update({_NAMES: "", _LIST_ROLE: "member"})
 
 
@@ -284,11 +284,8 @@ def adding() -> None:
         st.toggle("OpenID sign-in only (no password)", key=_PROVIDER)
         st.form_submit_button("Add", type="primary", on_click=_add)
         say_trouble(_NAME)
-    if (added := st.session_state.pop(_ADDED, None)) is not None:
-        name, role, made = added
-        st.success(as_text(f"Account {name} added with role {role}."))
-        if made:
-            shown_once(name, made)
+    if (added := st.session_state.pop(_ADDED, "")) and not _unconfirmed.get(current_user.key()):
+        st.success(as_text(added))
 
 
 def _add() -> None:
@@ -297,6 +294,7 @@ def _add() -> None:
     at_provider, who = bool(st.session_state.get(_PROVIDER)), current_user.whoever()
     st.session_state[_PASSWORD] = ""
     made = "" if typed or at_provider else passwords.made()
+    slips = _unconfirmed.setdefault(current_user.key(), [])
 
     def add(store: Store) -> None:
         if at_provider and not email.strip():
@@ -306,7 +304,8 @@ def _add() -> None:
                 "person.",
             )
         kept = store.people.add(name, role, by=who, password=None if at_provider else typed or made, email=email)  # type: ignore[arg-type]
-        st.session_state[_ADDED] = (kept, role, made)
+        slips.extend([Slip(kept, made)] if made else [])
+        st.session_state[_ADDED] = f"Account {kept} added with role {role}."
 
-    if give(add, _NAME):
+    if slips or give(add, _NAME):
         st.session_state.update({_NAME: "", _EMAIL: "", _ROLE: "member", _PROVIDER: False})
