@@ -195,10 +195,9 @@ def tokens(me: Person) -> None:
         st.success("Token created. Copy it now: it is shown only once, and the lab stores only its hash.")
         st.code(made, language=None)
     _list(me.name)
-    st.caption("In a script or a terminal, with the token in `PARALLAB_TOKEN`:")
-    st.code(
-        f'curl -H "Authorization: Bearer $PARALLAB_TOKEN" "{page_address("/api/v1/runs?limit=3")}"', language="bash"
-    )
+    st.caption("In a script or a terminal, with the token in PARALLAB_TOKEN:")
+    address = page_address("/api/v1/runs?limit=3")
+    st.code(f'curl -H "Authorization: Bearer $PARALLAB_TOKEN" "{address}"', language=None)
     st.html(link("HTTP API", at("/docs?page=api")))
 
 
