@@ -322,14 +322,24 @@ def _result_heading(results: Collection[Result]) -> dict[str, Any]:
 
 
 def _told_apart(results: Sequence[tuple[dict[str, str], Ranked] | None]) -> list[tuple[dict[str, str], Ranked] | None]:
-    """Return the results with the last word of their metrics, such as `accuracy`, where the column has several."""
+    """Return the results with the noun of their metrics, such as `accuracy`, where the column has several. A unit such
+    as samples/s says enough.
+    """
     if len({each[1].result.metric for each in results if each}) == 1:
         return list(results)
-    words = [each and each[1].metric.label.rpartition(" ")[2].lower() for each in results]
-    return [
-        each and ({**each[0], "text": f"{each[0]['text']} {word}"}, each[1])
-        for each, word in zip(results, words, strict=True)
+    nouns = [
+        "" if each is None or each[1].metric.unit not in ("", "%") else noun_of(each[1].metric.label)
+        for each in results
     ]
+    return [
+        each and ({**each[0], "text": f"{each[0]['text']} {noun}".rstrip()}, each[1])
+        for each, noun in zip(results, nouns, strict=True)
+    ]
+
+
+def noun_of(label: str) -> str:
+    """Return what a metric is in a word: `reward` for `Mean reward of the last 100 episodes`."""
+    return label.partition(" of ")[0].rpartition(" ")[2].lower()
 
 
 def _cell(name: str, value: Any, columns: Mapping[str, Column]) -> Any:

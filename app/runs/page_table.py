@@ -106,7 +106,7 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
     tops, problem = baselines(reader, view, found.rows)
     if problem:
         st.warning(problem)
-    shown = on_top(tops, found.rows)
+    shown = _with_origins(reader, on_top(tops, found.rows))
     values = _values(reader, view, shown, tops)
     columns = with_units(view.columns, _runs_of(reader, shown))
     cells = frame.cells_of(shown, columns, **values)
@@ -220,14 +220,22 @@ def _facts(reader: Reader, shown: Sequence[TableRow], waits: Mapping[int, Wait])
     return grid.RowFacts(results, sparklines, reasons)
 
 
+def _with_origins(reader: Reader, rows: Sequence[TableRow]) -> list[TableRow]:
+    """Return the rows, those of clones marked with the run that each began as."""
+    clones = reader.runs.clones_among([row.run.id for row in rows if row.run and not row.fold])
+    return [
+        _with_mark(row, f"clone of {clones[row.run.id]}") if row.run and not row.fold and row.run.id in clones else row
+        for row in rows
+    ]
+
+
 def _marked(row: TableRow) -> TableRow:
     """Return a row marked as a baseline."""
-    words = str(row.cells["marks"])
-    return (
-        row
-        if "baseline" in words
-        else replace(row, cells={**row.cells, "marks": ", ".join(filter(None, ("baseline", words)))})
-    )
+    return row if "baseline" in str(row.cells["marks"]) else _with_mark(row, "baseline")
+
+
+def _with_mark(row: TableRow, word: str) -> TableRow:
+    return replace(row, cells={**row.cells, "marks": ", ".join(filter(None, (word, str(row.cells["marks"]))))})
 
 
 def nothing(reader: Reader, view: RunsView) -> None:

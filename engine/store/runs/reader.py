@@ -228,6 +228,11 @@ class RunReader:
         """Return the run whose settings this one began with, also one that was deleted; None without one."""
         return next(iter(self.db.column("SELECT origin FROM clones WHERE run_id = ?", [run_id])), None)
 
+    def clones_among(self, run_ids: Sequence[int]) -> dict[int, int]:
+        """Return those of the runs that are clones, each with the run that it began as."""
+        marks = ", ".join("?" * len(run_ids))
+        return dict(self.db.rows(f"SELECT run_id, origin FROM clones WHERE run_id IN ({marks})", run_ids))  # type: ignore[arg-type]
+
     def cloned_as(self, run_id: int) -> list[int]:
         """Return the runs that began with the settings of this one, oldest first."""
         return self.db.column("SELECT run_id FROM clones WHERE origin = ? ORDER BY run_id", [run_id])

@@ -20,6 +20,7 @@ from engine.store.records import Demand, Status
 from engine.system.machine import demand, machine
 from engine.system.processes import me
 from tests.app.reading import give_name, html, opened
+from tests.app.runs.drawn_table import table_of
 from tests.checkpoints import lay_of
 
 
@@ -214,6 +215,10 @@ def test_a_clone_keeps_its_origin_and_both_pages_name_what_differs(
     form.button(key="launch").click().run()
     (second,) = reader.runs.cloned_as(first)
     assert reader.runs.cloned_from(second) == first and reader.runs.cloned_from(first) is None
+    (marks,) = (
+        row["marks"] for row in table_of(opened("runs", {"fold": "false"}))["rows"] if row["key"] == f"run-{second}"
+    )
+    assert marks == [f"clone of {first}"]
     before, after = config["learning_rate"], 0.02
     said = f"learning rate {before} → {after})"
     assert f"clone of run {first} ({said}" in html(opened("run", {"run": str(second)}))

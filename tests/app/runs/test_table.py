@@ -854,3 +854,8 @@ def test_selected_runs_are_deleted_once_their_number_is_typed(
     left = set(store.read.runs.statuses())
     assert left == {*ids.values()} - {ids["finished"], ids["lost"]}
     assert "None of the selected runs can be deleted" in said(asked.run())
+
+
+def test_a_result_among_others_is_named_by_what_its_metric_is() -> None:
+    labels = ("Mean reward of the last 100 episodes", "Test accuracy", "loss", "val/acc")
+    assert [grid.noun_of(label) for label in labels] == ["reward", "accuracy", "loss", "val/acc"]
