@@ -233,7 +233,7 @@ def table(
     components.lines(KEY, data, on_press=partial(pressed, KEY))
     page_capture.table("Lines beside the charts", lambda: _frame(lines, list(cells.values())))
     if len(lines) > 1:
-        st.caption("Pin: first in every chart. Δ: baseline of the others.")
+        st.caption("Name: its runs, or itself alone. Pin: first in every chart. Δ: baseline of the others.")
     notes = list[str]()
     if base and any(map(split, columns)):
         parts = {

@@ -59,7 +59,7 @@ def hand_out(exercise: Exercise, state: ExerciseState) -> None:
             opened = st.button(words, type="primary", key="exercise.open", **opens)
             freed = present is not None and st.button("Remove deadline", key="exercise.endless", **opens)
             closes = current_user.control("close exercise", disabled=not state.is_open)
-            closed = st.button("Close", key="exercise.close", **closes)
+            closed = st.button("Close for the class", key="exercise.close", **closes)
         if opened and is_open and not deadline:
             st.error("Choose a deadline first.")
         elif opened or freed:

@@ -7,9 +7,8 @@ import streamlit as st
 from app.ui import current_user
 from app.ui.html import as_text
 from app.ui.store_access import command, give, reading, say_trouble
-from app.ui.widgets import page_address
+from app.ui.widgets import page_address, say_reach
 from engine.access import passwords
-from engine.access.providers import is_of_this_machine
 from engine.access.quotas import BOUNDS, NO_LIMIT, Value, limits, read_value
 from engine.access.rules import ROLE_WORDS, ROLES
 from engine.commands.accounts import MOST, Slip, disable_account, from_list, sheet
@@ -66,10 +65,12 @@ def _ask_address() -> None:
     usual = public_url() or page_address("/")
     with st.form("people.slips", border=False):
         st.text_input(
-            "Address on the slips", usual, key="people.list.address", help="Where these people open the console."
+            "Address on the slips",
+            usual,
+            key="people.list.address",
+            help="Where these people open the console.",
         )
-        if is_of_this_machine(usual):
-            st.warning("This address opens the console on this machine only. Enter the one that these people use.")
+        say_reach(usual)
         st.form_submit_button("Show the slips", type="primary", on_click=_take_address)
 
 

@@ -250,7 +250,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             *([("Runs on", place_in_words(runs[0]))] if runs and runs[0].target else []),
             ("Launched", when(sweep.created_at)),
             *((f"Values of {lower_title(field)}", _values_of(sweep, field)) for field in sweep.fields),
-            (f"{sweep.shown(SEED).capitalize()}s", _values(sweep.seeds)),
+            (sweep.shown(SEED).capitalize() + "s" * (len(sweep.seeds) > 1), _values(sweep.seeds)),
             ("Runs ended", f"{sweep.ended} of {sweep.total}"),
             *([("Reproduces", figure_link(sweep.figure))] if sweep.figure else []),
             *([("Recorded", "in another lab; see each run for its source")] if sweep.is_imported else []),
@@ -384,7 +384,7 @@ def sweep_facts(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
             )
             for field in sweep.fields
         ),
-        (f"{sweep.shown(SEED).capitalize()}s", ", ".join(map(str, sweep.seeds))),
+        (sweep.shown(SEED).capitalize() + "s" * (len(sweep.seeds) > 1), ", ".join(map(str, sweep.seeds))),
         ("Runs", ", ".join(words for _, words in status_counts(sweep.statuses, sum(map(reached_budget, runs))))),
         ("Reproduces", sweep.figure),
         ("Recorded", "in another lab" if sweep.is_imported else ""),

@@ -93,8 +93,10 @@ def field(run: RunRow, name: str) -> Value:
 
 
 def family(run: RunRow) -> str:
-    """Return the name of a run without a seed at its end, such as `resnet` of `resnet_seed1`; empty without one."""
-    found = _SEEDED.fullmatch(run.name)
+    """Return the name of a run without a seed at its end, such as `resnet` of `resnet_seed1`; empty without one, and
+    for a run of a sweep, which has its seed as a field.
+    """
+    found = None if run.sweep_id else _SEEDED.fullmatch(run.name)
     return found["family"] if found else ""
 
 

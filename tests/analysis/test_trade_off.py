@@ -77,7 +77,7 @@ def test_a_difference_that_few_seeds_do_not_tell_gets_numbers_without_a_verdict(
     of_50: Sequence[float], said: str
 ) -> None:
     found = weigh(ASKED, EVERY, runs({1: (40.0, [95.0, 96.0, 97.0]), 50: (0.8, of_50)}))
-    assert found.startswith("No verdict on a tolerance of 0.5 points. Cheaper, but whether it is within is not clear: ")
+    assert found.startswith("No verdict on a tolerance of 0.5 points. Cheaper, and not clear whether ")
     assert said in found
 
 

@@ -83,7 +83,8 @@ def weigh(asked: TradeOff, fields: Sequence[str], runs: Sequence[RunRow]) -> str
     if unclear:
         few = any(each.change.count < SEEDS for each in unclear)
         needs = f"{SEEDS} seeds of each value" if few else "more seeds"
-        said += f" Cheaper, but whether it is within is not clear: {listed(unclear)}. A verdict needs {needs}."
+        said += f" Cheaper, and not clear whether more than {tolerance} worse: {listed(unclear)}."
+        said += f" A verdict needs {needs}."
     return said + (f" Cheaper, but worse: {listed(worse)}." if worse else "")
 
 
