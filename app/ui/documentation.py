@@ -51,7 +51,7 @@ PAGE_GUIDES = {
 }
 """The page of documentation about each page of the console."""
 WORDS = {
-    "first-hour": "help start begin tutorial first introduction getting started quick guide steps teach import",
+    "first-hour": "help start begin tutorial first introduction getting started quick steps teach import",
     "own-script": "my own training script command torchrun accelerate uv hydra trackio paste recipe",
     "plugins": "my own method experiment plugin plug-in algorithm write new extend template entry point",
     "api": "script program own automate curl client token launch log report from python wandb",

@@ -198,7 +198,9 @@ def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
 
 
 def _wait_reason(reader: Reader, run: Run) -> str | None:
-    from engine.queue.forecast import wait_reason  # imports pydantic
+    if run.status != "queued":
+        return None
+    from engine.queue.forecast import wait_reason  # imports psutil and pydantic
 
     return wait_reason(reader, run)
 

@@ -22,7 +22,7 @@ from engine.access.rules import Program
 from engine.cli.mcp import MISSING
 from engine.home import ROOT, Home
 from engine.launch import launch
-from engine.mcp_server import CHANGES, LONGEST, PEOPLE, UNMARKED, answer, server, weight
+from engine.mcp_server import CHANGES, LONGEST, PEOPLE, TOOLS_FOR_PAGES, UNMARKED, answer, server, weight
 from engine.parallab_client import Parallab
 from engine.queue.forecast import outlook
 from engine.recorder import Point
@@ -447,12 +447,17 @@ def test_each_role_gets_from_each_tool_what_the_api_gives_it(lab: AgentLab) -> N
 
 
 async def _same(told: Awaitable[Any], response: httpx.Response) -> bool:
-    """Return whether a tool and the API both allow; the sentence of a refusal is the same, but for a run's number."""
+    """Return whether a tool and the API both allow; the sentence of a refusal is the same, but for a run's number and
+    for pages, in whose place a tool is named.
+    """
     found = await told
     if response.status_code < 400:
         assert not isinstance(found, str), found
         return True
-    assert _as_text(found) == _as_text(f"{response.json()['error']} ({response.status_code})")
+    sentence = response.json()["error"]
+    for page, tool in TOOLS_FOR_PAGES.items():
+        sentence = sentence.replace(page, tool)
+    assert _as_text(found) == _as_text(f"{sentence} ({response.status_code})")
     return False
 
 

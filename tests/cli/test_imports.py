@@ -43,7 +43,7 @@ def test_the_list_of_commands_imports_none_of_them(home: Home) -> None:
         (("list",), HEAVY | CONFIGS | PROCESSES),
         (("list", "--json", "--status", "queued"), HEAVY | CONFIGS | PROCESSES),
         (("list", "--filter", "trainers >= 1"), HEAVY | PROCESSES),
-        (("show", "1"), HEAVY | PROCESSES),
+        (("show", "1"), HEAVY),  # of a queued run it says why it waits
         (("submit", "hogwild", "--preset", "quick", "--no-runner"), HEAVY),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

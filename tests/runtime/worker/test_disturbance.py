@@ -144,4 +144,4 @@ def test_a_rank_that_has_ended_keeps_its_last_memory_and_cpu_use() -> None:
         process.kill()
         wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE, "it has ended")
         telemetry.sample()
-        assert telemetry.of(process.pid) == alive and (alive[0] or 0) > 1
+        assert telemetry.of(process.pid) == alive and alive[0]
