@@ -34,7 +34,7 @@ KEY = "runs.table"
 CHARACTER_PX, PADDING_PX = 6.6, 22
 NARROWEST, WIDEST, AGE = 7, 28, 9
 """Limits of a column's width in characters, and the length of a relative time."""
-LIMITS = {"Owner": 14, "Settings that differ": 40}
+LIMITS = {"Owner": 14, "Settings that differ": 26}
 """Other limits of some columns in characters, by heading."""
 EDGE_PX = 14
 """Space to the right of the last column (static/runs/table.css)."""

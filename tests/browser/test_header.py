@@ -122,7 +122,7 @@ def test_the_theme_is_chosen_by_keyboard_charts_follow_and_every_page_keeps_it(l
 
 def test_a_term_opens_its_definition_and_the_glossary_finds_others(lab: Lab, page: Page) -> None:
     opened(page, lab.address, f"/run?run={lab.small.stale}")
-    term = page.get_by_role("button", name="update old")
+    term = page.get_by_role("button", name="updates old")
     term.focus()
     page.keyboard.press("Enter")
     meaning = page.get_by_role("dialog", name="Definition")
