@@ -608,7 +608,7 @@ def test_disturbed_runs_count_only_where_there_are_no_others_and_never_for_an_id
         store.worker.write(run_id, [], run_points=[Point("perf/disturbance", 9, 31.4, 9.0, None)])
 
     disturb(finished(300.0, epochs=1))
-    for epochs in ([1], [1, 2], [5]):  # a like run, one beside it, one that is scaled by work
+    for epochs in ([1], [1, 2], [5]):  # an equal run, a run with more values, a run estimated from its work
         found = asked(home, epochs)
         assert (found.idle_s, found.is_disturbed) == (None, True), epochs
         assert found.ends_in_s == pytest.approx(300.0 * max(epochs), rel=0.01), "a disturbed time is better than none"
