@@ -47,7 +47,7 @@ def test_a_run_is_found_and_opened_by_keyboard_without_a_reload(lab: Lab, page: 
     assert box.get_attribute("aria-activedescendant") == first.get_attribute("id")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text(f"Run {lab.running}")
-    assert page.url == f"{lab.address}/run?run={lab.running}"
+    expect(page).to_have_url(f"{lab.address}/run?run={lab.running}")
     assert page.evaluate("window.here") is True
     settle(page)
     page.keyboard.press("Control+k")
@@ -91,7 +91,7 @@ def test_arrows_choose_escape_gives_the_focus_back_axe_finds_nothing_grave_and_t
     meaning = page.get_by_role("dialog", name="Help")
     expect(meaning).to_contain_text(TERMS["staleness"])
     expect(meaning.get_by_role("textbox", name="Search documentation and glossary")).to_have_value("staleness")
-    assert page.url == f"{lab.address}/machine"
+    expect(page).to_have_url(f"{lab.address}/machine")
 
 
 def test_the_theme_is_chosen_by_keyboard_charts_follow_and_every_page_keeps_it(lab: Lab, page: Page) -> None:

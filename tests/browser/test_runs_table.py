@@ -188,11 +188,13 @@ def test_a_value_that_a_popover_drew_before_it_closed_is_not_sent_again(lab: Lab
     page.get_by_role("button", name="Execution", exact=False).click()
     page.wait_for_url(re.compile("sort=-duration"))
     settle(page)
-    for status in ("finished", "all"):
+    sorted_so = {"fold": ["false"], "sort": ["-duration"]}
+    for status, query in (("finished", sorted_so | {"show": ["finished"]}), ("all", sorted_so)):
         page.get_by_role("button", name=status, exact=True).click()
+        page.wait_for_url(lambda url, query=query: parse_qs(urlsplit(url).query) == query)
         settle(page)
         expect(page.get_by_role("button", name="Filters", exact=True)).to_be_visible()
-    assert parse_qs(urlsplit(page.url).query) == {"fold": ["false"], "sort": ["-duration"]}
+    assert parse_qs(urlsplit(page.url).query) == sorted_so
     page.get_by_role("button", name="Filters", exact=True).click()
     expect(
         page.get_by_role("switch", name="Starred").or_(page.get_by_role("checkbox", name="Starred"))

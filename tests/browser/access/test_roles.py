@@ -136,7 +136,7 @@ def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(members: Membe
     page.get_by_role("button", name="Signed in as max").click()
     page.get_by_role("button", name="Sign out", exact=True).click()
     expect(page.get_by_text("You have signed out.")).to_be_visible()
-    assert page.url == f"{address}/signin?out"
+    expect(page).to_have_url(f"{address}/signin?out")
     with sockets[0].expect_event("close"):
         tick.check()
     page.go_back()

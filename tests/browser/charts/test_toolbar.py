@@ -114,7 +114,7 @@ def test_a_wall_screen_stays_presented_until_the_next_run_has_values_and_after_a
     wait_until(lambda: chart.count() and chart.evaluate(SHOWN)["fills"], "it is presented after a reload")
     page.keyboard.press("Escape")
     wait_until(lambda: not chart.evaluate(SHOWN)["fills"], "the chart is on the page")
-    assert "present=" not in page.url
+    expect(page).not_to_have_url(re.compile("present="))
 
 
 def test_a_presented_figure_names_its_lines_and_ends_by_the_same_button(lab: Lab, page: Page) -> None:
