@@ -248,7 +248,7 @@ def test_filters_sorts_and_columns_in_the_address_choose_what_is_shown(home: Hom
 def test_a_wrong_filter_is_a_sentence_under_its_field_and_no_table(home: Home, seeds: list[int]) -> None:
     for text, words in (
         ("trainer > 3", "Did you mean trainers"),
-        ("owner = 3", "Use == for equality"),
+        ("owner is 3", "Use == for equality"),
         ("x" * 900 + "(" * 90, "never closed"),
     ):
         test = page(filter=text)
