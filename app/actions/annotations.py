@@ -53,7 +53,10 @@ def mark_selected(runs: Sequence[RunRow], one: RunRow | None = None, baseline: R
     if any(run.starred_by for run in runs):
         stands = current_user.control("unstar", owners, what=named)
         _mark("Unstar", "unstar", partial(_annotate, "unstar", ids), "unstarred", stands, "star")
-    with st.popover("Tag", key="mark.tags", on_change="rerun", **current_user.control("tag", owners, what=named)):
+    with (
+        st.popover("Tag", key="mark.tags", on_change="rerun", **current_user.control("tag", owners, what=named)),
+        st.form("mark.tagging", border=False),  # Enter in the field adds the tag
+    ):
         st.text_input(
             "Tag",
             key="mark.tag",
@@ -62,8 +65,8 @@ def mark_selected(runs: Sequence[RunRow], one: RunRow | None = None, baseline: R
             help=f"1 to {TAG_LENGTH} characters, also several words.",
         )
         with st.container(horizontal=True):
-            st.button("Add tag", key="mark.tag.add", on_click=_tag, args=(ids, True), type="primary")
-            st.button("Remove tag", key="mark.tag.remove", on_click=_tag, args=(ids, False))
+            st.form_submit_button("Add tag", key="mark.tag.add", on_click=_tag, args=(ids, True), type="primary")
+            st.form_submit_button("Remove tag", key="mark.tag.remove", on_click=_tag, args=(ids, False))
     if one and not one.pinned_by:
         stands = _pinning(one, baseline)
         _mark("Pin as baseline", "pin", lambda store, who: pinned(store, one.id, who), "pinned as baseline", stands)

@@ -264,7 +264,7 @@ def test_the_count_and_the_way_back_stay_while_rows_are_selected_and_a_new_tag_i
     assert len({(box["y"], box["height"]) for box in heights if box}) == 1, "actions look alike"
     page.get_by_role("button", name="Tag", exact=True).click()
     page.get_by_role("textbox", name="Tag").fill("base line")
-    page.get_by_role("button", name="Add tag").click()
+    page.get_by_role("textbox", name="Tag").press("Enter")
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("button", name="Save and continue").click()
     expect(page.locator(".pl-ticked .pl-name .pl-mark", has_text="base line")).to_be_in_viewport()

@@ -539,8 +539,9 @@ def test_several_ticked_rows_are_marked_at_once(home: Home, seeds: list[int], re
     test.session_state["person"] = "Ada"
     assert "2 runs selected" in said(test)
     press(test, "Star")
+    test = ticked(test, 0, 2)
     test.text_input(key="mark.tag").set_value("thesis")
-    press(ticked(test, 0, 2), "Add tag")
+    press(test, "Add tag")
     assert [run.id for run in reader.runs.find(matching=reader.fields.filter('starred and "thesis" in tags'))] == [
         seeds[5],
         seeds[3],
