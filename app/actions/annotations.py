@@ -91,7 +91,7 @@ def undo_last() -> None:
         st.button(
             f"Undo: {counted(len(changed), 'run')} {done}",
             key="mark.undo",
-            on_click=_order,
+            on_click=order_soon,
             args=(partial(back, changed), "changed back"),
         )
 
@@ -112,7 +112,7 @@ def _mark(
 ) -> None:
     """Show a button; the command `back` undoes it."""
     undo = partial(_annotate, back) if back else None
-    st.button(label, key=f"mark.{key}", on_click=_order, args=(order, done, undo), **stands)
+    st.button(label, key=f"mark.{key}", on_click=order_soon, args=(order, done, undo), **stands)
 
 
 def marks_of(run: Run, baseline: Run | RunRow | None = None) -> None:
@@ -189,7 +189,7 @@ def _button(
     command_button(label, f"mark-{label}-{run.id}", order, stands)
 
 
-def _order(order: Callable[[Store, str], Sequence[int]], done: str, back: _Back | None = None) -> None:
+def order_soon(order: Callable[[Store, str], Sequence[int]], done: str, back: _Back | None = None) -> None:
     """Give an order in the next rerun, as a callback of a fragment can't show a message; `back` undoes it."""
     current_user.begin_with(partial(_give, order, done, back))
 
@@ -215,7 +215,7 @@ def _tag(ids: Sequence[int], add: bool) -> None:
         return (store.annotations.tag if is_added else store.annotations.untag)(ids, tag, by=who)
 
     done = f"tagged {tag.strip()}" if add else f"untagged {tag.strip()}"
-    _order(partial(order, add, ids), done, partial(order, not add))
+    order_soon(partial(order, add, ids), done, partial(order, not add))
 
 
 def pinned(store: Store, run_id: int, who: str) -> list[int]:

@@ -109,7 +109,7 @@ def test_an_action_on_selected_runs_shows_nothing_within_its_callback(
     waiting: list[Any] = []
     monkeypatch.setattr(current_user, "begin_with", waiting.append)
     monkeypatch.setattr(annotations.st, "toast", lambda text: pytest.fail(text))
-    annotations._order(lambda store, who: store.annotations.star(seeds, by=who), "starred")
+    annotations.order_soon(lambda store, who: store.annotations.star(seeds, by=who), "starred")
     assert len(waiting) == 1 and not store.read.runs.entry(seeds[0]).starred_by
 
 
