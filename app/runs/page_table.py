@@ -66,9 +66,9 @@ def find(reader: Reader, view: RunsView) -> Found:
     pages = -(-total // PAGE)
     page = 1
     if pages > 1:
-        if st.session_state.get("page", 1) > pages:
-            st.session_state["page"] = pages
-        page = st.pagination(pages, key="page", bind="query-params")
+        if st.session_state.get("table-page", 1) > pages:
+            st.session_state["table-page"] = pages
+        page = st.pagination(pages, key="table-page", bind="query-params")
     asked = view.asked | {"limit": PAGE, "offset": PAGE * (page - 1)}
     if view.is_folded:
         return Found(rows.fold_rows(reader, reader.folds.find(**asked), grid.opened()), runs, total)

@@ -22,6 +22,7 @@ from app.runs import rows as row_makers
 from app.runs.columns import Column, measured, read_column, read_columns, usual
 from app.runs.rows import TableRow
 from app.ui import current_user
+from app.ui.widgets import PAGES
 from engine.access.rules import Program
 from engine.analysis.result import ranked
 from engine.cli.runs import summary, summary_text
@@ -576,6 +577,16 @@ def test_all_that_match_are_marked_beyond_the_page_and_changed_back(
     assert "Select all" not in " ".join(each.label for each in ticked(test, 0).button)
     monkeypatch.setattr(page_table, "MOST_AT_ONCE", 3)
     assert "3 runs selected" in said(press(ticked(test, 0, 1), "Select the newest 3 that match"))
+
+
+def test_a_guide_opens_from_the_second_page_of_the_table(
+    home: Home, seeds: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_table, "PAGE", 2)
+    test = opened("runs", {"fold": "false", "table-page": "2"})
+    assert rows(test) == seeds[3:1:-1]
+    test.switch_page(str(PAGES["docs"])).query_params["page"] = "timeline"
+    assert [title.value for title in test.run().title] == ["Timeline and hang doctor"], "a link or Back"
 
 
 def compare_link(test: AppTest) -> dict[str, list[str]]:
