@@ -53,7 +53,10 @@ def mark_selected(runs: Sequence[RunRow], one: RunRow | None = None, baseline: R
     if any(run.starred_by for run in runs):
         stands = current_user.control("unstar", owners, what=named)
         _mark("Unstar", "unstar", partial(_annotate, "unstar", ids), "unstarred", stands, "star")
-    with st.popover("Tag", key="mark.tags", on_change="rerun", **current_user.control("tag", owners, what=named)):
+    with (
+        st.popover("Tag", key="mark.tags", on_change="rerun", **current_user.control("tag", owners, what=named)),
+        st.form("mark.tagging", border=False),  # Enter in the field adds the tag
+    ):
         st.text_input(
             "Tag",
             key="mark.tag",
@@ -62,8 +65,8 @@ def mark_selected(runs: Sequence[RunRow], one: RunRow | None = None, baseline: R
             help=f"1 to {TAG_LENGTH} characters, also several words.",
         )
         with st.container(horizontal=True):
-            st.button("Add tag", key="mark.tag.add", on_click=_tag, args=(ids, True), type="primary")
-            st.button("Remove tag", key="mark.tag.remove", on_click=_tag, args=(ids, False))
+            st.form_submit_button("Add tag", key="mark.tag.add", on_click=_tag, args=(ids, True), type="primary")
+            st.form_submit_button("Remove tag", key="mark.tag.remove", on_click=_tag, args=(ids, False))
     if one and not one.pinned_by:
         stands = _pinning(one, baseline)
         _mark("Pin as baseline", "pin", lambda store, who: pinned(store, one.id, who), "pinned as baseline", stands)
@@ -88,7 +91,7 @@ def undo_last() -> None:
         st.button(
             f"Undo: {counted(len(changed), 'run')} {done}",
             key="mark.undo",
-            on_click=_order,
+            on_click=order_soon,
             args=(partial(back, changed), "changed back"),
         )
 
@@ -109,7 +112,7 @@ def _mark(
 ) -> None:
     """Show a button; the command `back` undoes it."""
     undo = partial(_annotate, back) if back else None
-    st.button(label, key=f"mark.{key}", on_click=_order, args=(order, done, undo), **stands)
+    st.button(label, key=f"mark.{key}", on_click=order_soon, args=(order, done, undo), **stands)
 
 
 def marks_of(run: Run, baseline: Run | RunRow | None = None) -> None:
@@ -186,7 +189,7 @@ def _button(
     command_button(label, f"mark-{label}-{run.id}", order, stands)
 
 
-def _order(order: Callable[[Store, str], Sequence[int]], done: str, back: _Back | None = None) -> None:
+def order_soon(order: Callable[[Store, str], Sequence[int]], done: str, back: _Back | None = None) -> None:
     """Give an order in the next rerun, as a callback of a fragment can't show a message; `back` undoes it."""
     current_user.begin_with(partial(_give, order, done, back))
 
@@ -212,7 +215,7 @@ def _tag(ids: Sequence[int], add: bool) -> None:
         return (store.annotations.tag if is_added else store.annotations.untag)(ids, tag, by=who)
 
     done = f"tagged {tag.strip()}" if add else f"untagged {tag.strip()}"
-    _order(partial(order, add, ids), done, partial(order, not add))
+    order_soon(partial(order, add, ids), done, partial(order, not add))
 
 
 def pinned(store: Store, run_id: int, who: str) -> list[int]:

@@ -1,11 +1,13 @@
 """The queue in words and buttons: the estimates before a launch, the reason why a run waits, and queue actions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 
 import streamlit as st
 
-from app.actions.annotations import command_button
+from app.actions.annotations import command_button, order_soon
 from app.core.caches import slowed_by_others
 from app.core.formatting import duration
 from app.ui import current_user, dialogs
@@ -102,36 +104,109 @@ def _far_back(run: Run | RunRow, reader: Reader) -> str:
     return cluster_wait(run.target, reader.cluster_jobs.of(run.id)) if run.target else _place(before + 1)
 
 
+@dataclass(frozen=True)
+class _Change:
+    """A change of queued runs: its button, whose permission it needs, its command, and what was done."""
+
+    label: str
+    rule: str
+    give: Callable[[Store, int, str], None]
+    done: str
+    backwards: bool = False
+    """Whether several runs are changed from the last to the first, to keep their order."""
+
+
+def _prioritizing(level: Priority) -> _Change:
+    return _Change(
+        f"Set priority to {level}",
+        "prefer" if level == PRIORITIES[-1] else "yield",
+        lambda store, run_id, who: store.queue.set_priority(run_id, level, by=who),
+        f"given {level} priority",
+    )
+
+
+_PLACES = (
+    _Change("Hold", "hold", lambda store, run_id, who: store.queue.hold(run_id, by=who), "put on hold"),
+    _Change("Release", "release", lambda store, run_id, who: store.queue.release(run_id, by=who), "released"),
+    _Change(
+        "Move to front",
+        "prefer",
+        lambda store, run_id, who: store.queue.move(run_id, "front", by=who),
+        "moved to the front",
+        backwards=True,
+    ),
+    _Change(
+        "Move to back",
+        "yield",
+        lambda store, run_id, who: store.queue.move(run_id, "back", by=who),
+        "moved to the back",
+    ),
+)
+_PRIORITIES = tuple(map(_prioritizing, reversed(PRIORITIES)))
+_SELECTED = "runs.queue"
+"""Key of the popover of the selected runs."""
+
+
 def queue_actions(run: Run) -> None:
     """Show the actions on a queued run: hold or release it, move it, change its priority."""
     if run.status != "queued":
         return
     named, owners = f"Run {run.id}", [run.owner]
-    prefers = current_user.control("prefer", owners, what=named)
-    with st.popover(
-        "Queue", **current_user.control("hold", owners, what=named, help="Hold the run or change its position.")
-    ):
-        if run.held_by:
-            _button("Release", run, lambda store, who: store.queue.release(run.id, by=who))
-        else:
-            _button("Hold", run, lambda store, who: store.queue.hold(run.id, by=who))
-        _button("Move to front", run, lambda store, who: store.queue.move(run.id, "front", by=who), prefers)
-        _button("Move to back", run, lambda store, who: store.queue.move(run.id, "back", by=who))
-        st.caption(f"Priority: {run.terms.priority}. Front and back are within this priority.")
-        for other in (each for each in reversed(PRIORITIES) if each != run.terms.priority):
-            _button(
-                f"Set priority to {other}", run, _setting(run.id, other), prefers if other == PRIORITIES[-1] else None
-            )
+    left_out = ("Hold" if run.held_by else "Release", f"Set priority to {run.terms.priority}")
+
+    def button(change: _Change) -> None:
+        if change.label not in left_out:
+            stands = current_user.control(change.rule, owners, what=named)
+            key = f"queue-{run.id}-{change.label}"
+            command_button(change.label, key, lambda store, who: change.give(store, run.id, who), stands)
+
+    stands = current_user.control("hold", owners, what=named, help="Hold the run or change its position.")
+    with st.popover("Queue", **stands):
+        _changes(button, f"Priority: {run.terms.priority}. Front and back are within this priority.")
 
 
-def _setting(run_id: int, priority: Priority) -> Callable[[Store, str], None]:
-    return lambda store, who: store.queue.set_priority(run_id, priority, by=who)
+def queue_selected(runs: Sequence[RunRow]) -> None:
+    """Show these actions for the selected runs that are queued; each is done in the next rerun, like a mark."""
+    queued = [run for run in runs if run.status == "queued"]
+    if not queued:
+        return
+    ids, owners = [run.id for run in queued], list(dict.fromkeys(run.owner for run in queued))
+    named = what("run", ids)
+
+    def button(change: _Change) -> None:
+        stands = current_user.control(change.rule, owners, what=named)
+        key = f"{_SELECTED}.{change.label}"
+        st.button(
+            change.label, key=key, on_click=_change_soon, args=(change, frozenset(ids)), width="stretch", **stands
+        )
+
+    stands = current_user.control("hold", owners, what=named, help="Hold the queued runs or change their position.")
+    with st.popover("Queue", key=_SELECTED, on_change="rerun", **stands):
+        _changes(button, "Front and back are within each run's priority.")
 
 
-def _button(
-    label: str, run: Run, order: Callable[[Store, str], None], stands: current_user.Control | None = None
-) -> None:
-    command_button(label, f"queue-{run.id}-{label}", order, stands)
+def _changes(button: Callable[[_Change], None], words: str) -> None:
+    """Show a button for each change, and a sentence before the priorities."""
+    for change in _PLACES:
+        button(change)
+    st.caption(words)
+    for change in _PRIORITIES:
+        button(change)
+
+
+def _change_soon(change: _Change, ids: Collection[int]) -> None:
+    """Close the popover, which would cover the dialog that asks for the name, and change the runs on the next rerun."""
+    st.session_state[_SELECTED] = False
+    order_soon(partial(_change_queued, change, ids), change.done)
+
+
+def _change_queued(change: _Change, ids: Collection[int], store: Store, who: str) -> list[int]:
+    """Change those of the runs that are still queued, all or none; several keep their order."""
+    with store.db.change():
+        queued = [run.id for run in store.read.queue.waiting() if run.id in ids]
+        for run_id in reversed(queued) if change.backwards else queued:
+            change.give(store, run_id, who)
+    return queued
 
 
 def _place(position: int) -> str:

@@ -69,6 +69,8 @@ def _of_runs(name: str, value: str) -> Sequence[tuple[str, str]]:
         return [("show", group) for group in STATUS_GROUPS[value]] if value in STATUS_GROUPS else [("columns", value)]
     if name == "status":
         return [("show", GROUP_OF[value])] if value in GROUP_OF else []
+    if name == "page":  # a name of Documentation too
+        return [("table-page", value)]
     return [(name, value)]
 
 

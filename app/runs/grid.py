@@ -3,6 +3,7 @@
 docs/decisions/runs-table.md says why it is not Streamlit's data frame.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,6 +63,8 @@ SORTS = {"owner": "owner", "launched": "created", "sweep": "sweep", "status": "s
 
 
 MOST_TAGS = 2
+_OPENING = re.compile("^(Its|The|It was) ")
+"""The words of a cause that its narrow cell leaves out, for those that follow; the hover has all."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +258,7 @@ def _note(run: RunRow, facts: RowFacts) -> str:
     left = facts.waits.get(run.id) or time_left(run)
     if run.status in ENDED:
         if run.status != "finished":
-            return cause_of(run)
+            return _OPENING.sub("", cause_of(run))
         if bad := not_learned(run):
             return bad.short  # both would be cut; the hover has both
         return f"disturbed {in_words(run.disturbance or 0.0)}" if run.disturbed else ""
@@ -270,7 +273,7 @@ def _hover(row: TableRow, facts: RowFacts) -> str:
     if not row.run or row.fold:
         return ""
     if row.run.status != "finished":
-        return _note(row.run, facts)
+        return cause_of(row.run) if row.run.status in ENDED else _note(row.run, facts)
     bad, share = not_learned(row.run), in_words(row.run.disturbance or 0.0)
     disturbed = f"Other programs took {share} of its CPU time: its times are not reliable." if row.run.disturbed else ""
     return " ".join(filter(None, (bad.sentence if bad else "", disturbed)))

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app.actions.annotations import baseline_beside, mark_selected, undo_last
-from app.actions.queue_actions import cancel_selected, delete_selected, in_short
+from app.actions.queue_actions import cancel_selected, delete_selected, in_short, queue_selected
 from app.core.formatting import duration
 from app.export.view_report import RUNS, Seen, download, here, rows_of, view_report
 from app.links import compare
@@ -66,9 +66,9 @@ def find(reader: Reader, view: RunsView) -> Found:
     pages = -(-total // PAGE)
     page = 1
     if pages > 1:
-        if st.session_state.get("page", 1) > pages:
-            st.session_state["page"] = pages
-        page = st.pagination(pages, key="page", bind="query-params")
+        if st.session_state.get("table-page", 1) > pages:
+            st.session_state["table-page"] = pages
+        page = st.pagination(pages, key="table-page", bind="query-params")
     asked = view.asked | {"limit": PAGE, "offset": PAGE * (page - 1)}
     if view.is_folded:
         return Found(rows.fold_rows(reader, reader.folds.find(**asked), grid.opened()), runs, total)
@@ -289,6 +289,7 @@ def _act(reader: Reader, ids: Sequence[int], shown: str, comparison: dict[str, s
         _clone_link(runs[0])
     if comparison:
         st.page_link(widgets.PAGES["compare"], label="Compare", query_params=comparison, width="content")
+    queue_selected(runs)
     cancel_selected(runs)
     mark_selected(runs, stands if one else None, baseline_beside(reader, stands.experiment) if one and stands else None)
     delete_selected(runs)
@@ -335,6 +336,7 @@ def show_queue(waits: Mapping[int, Wait], total: int, held: int) -> None:
         rows = [_row(wait) for wait in waits.values()]
         headers = ("Position", "Run", "Owner", "Priority", "Duration", "Estimated start", "Reason")
         st.html(table(headers, rows, caption="Queue in start order"))
+        st.caption("To hold or move queued runs, select them in the table above and press Queue.")
         if total > len(waits):
             st.caption(f"First {len(waits)} of {total:,}")
 

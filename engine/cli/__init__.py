@@ -10,7 +10,7 @@ COMMANDS = {
     "new": CommandEntry("own_experiments", "Write a template of an experiment of your own, which runs at once."),
     "check": CommandEntry("own_experiments", "Check an experiment of your own, and say what is missing."),
     "approve": CommandEntry("own_experiments", "Approve the code of an experiment, in a lab with accounts."),
-    "run": CommandEntry("launch", "Launch a run and follow it until it ends."),
+    "run": CommandEntry("launch", "Launch a run and follow it until it ends, or --detach."),
     "submit": CommandEntry("launch", "Queue a run and return at once."),
     "fields": CommandEntry("script", "Print the form that a command of your own script gives."),
     "sweep": CommandEntry("sweep", "Launch, pause, resume, retry or extend a sweep over settings of an experiment."),

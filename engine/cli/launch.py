@@ -64,8 +64,11 @@ class LaunchRequest:
 
 
 @command("run", cls=CommandWords)
-def run_command(request: LaunchRequest = together(LaunchRequest)) -> int:
-    """Launch a run and follow it until it ends; start a runner if none is running.
+def run_command(
+    request: LaunchRequest = together(LaunchRequest),
+    detach: bool = option("Queue the run and return at once, as submit does."),
+) -> int:
+    """Launch a run and follow it until it ends, or return at once with --detach; start a runner if none is running.
 
     EXPERIMENT is the name of an experiment or a recipe. A command of your own follows after `--`, as in `run --
     torchrun --nproc-per-node 2 train.py --lr 0.1`; its options are settings, like those of an experiment.
@@ -75,6 +78,8 @@ def run_command(request: LaunchRequest = together(LaunchRequest)) -> int:
     (last values) and best.
     """
     home = Home.find()
+    if detach:
+        return _submit(home, request)
     run_id, asked = request.queue(home)
     if not wants_json():
         known = f", preset {asked.preset}" if asked.preset and not request.subject.settings else ""
@@ -87,11 +92,16 @@ def run_command(request: LaunchRequest = together(LaunchRequest)) -> int:
 
 @command("submit", cls=CommandWords)
 def submit_command(request: LaunchRequest = together(LaunchRequest), no_runner: bool = WITHOUT_RUNNER) -> None:
-    """Queue a run and return at once; start a runner if none is running."""
-    home = Home.find()
+    """Queue a run and return at once, as `run --detach` does; start a runner if none is running."""
+    _submit(Home.find(), request, no_runner=no_runner)
+
+
+def _submit(home: Home, request: LaunchRequest, *, no_runner: bool = False) -> int:
+    """Queue the run, print its id and return the exit code."""
     run_id, _ = request.queue(home)
     see_to_runner(home, unless=no_runner)
     answer({"id": run_id}, f"Run {run_id} queued. {_follow(run_id)}")
+    return 0
 
 
 @command("attach")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 
 from engine.errors import FilterError
-from engine.filter.syntax import QUOTED, error_at, place, syntax_tree
+from engine.filter.syntax import QUOTED, error_at, syntax_tree
 from engine.filter.tree import (
     OF,
     TIMES,
@@ -303,7 +303,7 @@ class _Reading:
 
     def error(self, node: ast.expr, rule: str) -> FilterError:
         """Return the error for a part of the text."""
-        return error_at(self.text, *place(self.text, node), rule)
+        return error_at(self.text, node.col_offset, node.end_col_offset or 0, rule)
 
 
 def _example(field: Field) -> str:

@@ -1,7 +1,7 @@
 """Syntax tree of a filter's text, from Python's own parser, as the language is a subset of Python's expressions.
 
-Two extensions: the operator `contains`, and AND, OR, NOT in capitals. Both are replaced by Python words of the same
-length, so that positions stay the same.
+Three extensions: the operator `contains` and AND, OR, NOT in capitals, replaced by Python words of the same length, and
+`=` for `==`. The positions of the tree are those in the text.
 """
 
 import ast
@@ -19,7 +19,8 @@ _PIECES = re.compile(
     |(?P<unit>(?<![\w./])\d[\d.]*(?!e[+-]?\d)[a-z_]\w*)
     |(?P<without>\b(?:not|NOT)\s+(?:contains|CONTAINS)\b)
     |(?P<has>\b(?:contains|CONTAINS)\b)
-    |(?P<loud>\b(?:AND|OR|NOT|IN)\b)""",
+    |(?P<loud>\b(?:AND|OR|NOT|IN)\b)
+    |(?P<single>(?<![=<>!:])=(?![=<>]))""",
     re.VERBOSE,
 )
 QUOTED = re.compile(TEXT)
@@ -57,17 +58,27 @@ def syntax_tree(text: str) -> ast.expr:
             0,
             len(text),
         )
-    prepared = _prepared(text)
-    indent = len(prepared) - len(prepared.lstrip())
+    prepared, added = _prepared(text)
+    line = prepared.lstrip()
+
+    def place(at: int) -> int:
+        """Return the position in the text of a character of the line that Python reads."""
+        at += len(prepared) - len(line)
+        return at - sum(each < at for each in added)
+
     try:
-        tree = ast.parse(prepared.lstrip(), mode="eval").body
+        tree = ast.parse(line, mode="eval").body
     except SyntaxError as error:
-        raise _unread(text, error, indent) from None
+        raise _unread(text, error, place((error.offset or 0) - 1)) from None
     except (RecursionError, MemoryError):
         raise FilterError("The filter is nested too deep. Remove brackets and nots.", 0, len(text)) from None
     except ValueError as error:
         raise FilterError(f"The filter can't be read: {error}. {_EXAMPLE}", 0, len(text)) from None
+    in_bytes = line.encode()
     for node in ast.walk(tree):
+        if isinstance(node, ast.expr):
+            ends = (node.col_offset, node.end_col_offset or 0)
+            node.col_offset, node.end_col_offset = (place(len(in_bytes[:at].decode(errors="ignore"))) for at in ends)
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node.value = node.value.replace(_BACKSLASH, "\\")
             for quote, doubled in _DOUBLED.items():
@@ -75,15 +86,8 @@ def syntax_tree(text: str) -> ast.expr:
     return tree
 
 
-def place(text: str, node: ast.expr) -> tuple[int, int]:
-    """Return the start and end of a node in the text, in characters."""
-    indent = len(text) - len(text.lstrip())
-    line = text.lstrip().encode()
-    return tuple(indent + len(line[:at].decode(errors="ignore")) for at in (node.col_offset, node.end_col_offset or 0))  # type: ignore[return-value]
-
-
-def _prepared(text: str) -> str:
-    """Return the text as Python, with unchanged positions."""
+def _prepared(text: str) -> tuple[str, list[int]]:
+    """Return the text as Python, and the positions of the equals signs that were added to it."""
     if (
         not text.isprintable()
         and (
@@ -95,12 +99,17 @@ def _prepared(text: str) -> str:
     ):
         raise FilterError(f"The filter has an invisible character at position {bad + 1}. Remove it.", bad, bad + 1)
 
+    added: list[int] = []
+
     def as_python(found: re.Match[str]) -> str:
         piece = found[0]
         if found["bad"]:
             raise error_at(text, found.start(), found.end(), _BAD[piece])
         if found["unit"]:
             raise error_at(text, found.start(), found.end(), _UNITS)
+        if found["single"]:
+            added.append(found.start() + len(added))
+            return "=="
         if found["loud"]:
             return piece.lower()
         if found["quoted"]:
@@ -109,7 +118,7 @@ def _prepared(text: str) -> str:
         word = _CONTAINS if found["has"] else _NOT_CONTAINS if found["without"] else piece
         return word.ljust(len(piece))
 
-    return _PIECES.sub(as_python, re.sub(r"\s", " ", text))
+    return _PIECES.sub(as_python, re.sub(r"\s", " ", text)), added
 
 
 def error_at(text: str, start: int, end: int, rule: str) -> FilterError:
@@ -119,13 +128,10 @@ def error_at(text: str, start: int, end: int, rule: str) -> FilterError:
     return FilterError(f"The filter's '{word}' at character {start + 1}: {rule}", start, end)
 
 
-def _unread(text: str, error: SyntaxError, indent: int) -> FilterError:
-    """Translate an error of Python's parser."""
-    start = indent + (error.offset or 0) - 1
+def _unread(text: str, error: SyntaxError, start: int) -> FilterError:
+    """Translate an error of Python's parser, which is at `start`."""
     found = _WORD.search(text, max(0, start))
     cure = next((cure for words, cure in _CURES.items() if words in error.msg), None)
     if (error.offset or 0) < 1 or found is None:
         return FilterError(f"The filter is incomplete. {cure or _EXAMPLE}", len(text), len(text))
-    if found[0] == "=":
-        cure = "Use == for equality."
     return error_at(text, found.start(), found.end(), cure or f"Unexpected here. {_EXAMPLE}")

@@ -110,6 +110,8 @@ def test_a_run_that_its_program_reports_is_live_on_all_pages_and_offers_nothing_
     assert re.fullmatch(r"last report 4\d s ago", row["Status"]["note"])
     assert store.reports.lose_silent(30) == [run_id]
     ended = store.read.runs.one(run_id)
+    row = {each["key"]: each for each in rows_of(opened("runs"))}[f"run-{run_id}"]
+    assert row["Status"]["note"].startswith("program stopped reporting: ") and row["Status"]["hover"] == ended.cause
     assert (ended.ended_at, round(ended.elapsed_s or 0)) == (last, 60)
     assert f"the last report came at {last[:19].replace('T', ' ')} UTC, and none for 30 s." in ended.cause
     words = all_words(opened("run", {"run": str(run_id)}))

@@ -21,7 +21,7 @@ from engine.store.records import Status
 from engine.system.machine import machine
 from engine.system.processes import me
 from tests.app.reading import html, opened, said
-from tests.app.runs.drawn_table import rows_of
+from tests.app.runs.drawn_table import rows_of, tick
 from tests.labs import basic
 from tests.labs.people import people, sign_in
 from tests.labs.small import without_a_runner
@@ -127,6 +127,37 @@ def test_a_waiting_run_is_held_released_moved_and_what_became_of_it_is_said(
     test = button.click().run()
     assert not test.exception
     assert (reader.runs.one(run_id).status, reader.runs.one(run_id).held_by) == ("starting", None)
+
+
+def test_queued_runs_are_held_moved_and_prioritized_together_where_they_are_listed(
+    home: Home, reader: Reader, store: Store
+) -> None:
+    one, two, three, four = (basic.add(store, "Ada") for _ in range(4))
+    test = opened("runs")
+    test.session_state["person"] = "Ada"
+    assert "select them in the table above and press Queue" in said(test)
+    chosen = [f"run-{run_id}" for run_id in (four, two, three)]
+    for label, order in (
+        ("Move to front", [two, three, four, one]),
+        ("Move to back", [one, two, three, four]),
+        ("Set priority to low", [one, two, three, four]),
+        ("Set priority to high", [two, three, four, one]),
+    ):
+        test = press(tick(test, *chosen), label)
+        assert not test.exception
+        assert [run.id for run in reader.queue.waiting()] == order, label
+    test = press(tick(test, *chosen), "Hold")
+    assert "Undo" not in " ".join(button.label for button in test.button)
+    test = press(tick(test, *chosen[:1]), "Release")
+    assert [run.id for run in reader.queue.waiting() if run.held_by == "Ada"] == [two, three]
+    test = tick(test, *chosen)
+    store.queue.release(two, by="Ada")
+    store.claims.claim(two, me(), ())
+    test = press(test, "Hold")
+    assert not test.exception and "is not queued" not in said(test)
+    assert [run.id for run in reader.queue.waiting() if run.held_by] == [three, four], "one that began is left out"
+    test = tick(test, f"run-{two}")
+    assert "Move to front" not in [button.label for button in test.button]
 
 
 def test_the_form_says_what_a_run_would_wait_for_and_priority_and_sharing_go_with_it(

@@ -91,6 +91,8 @@ def test_every_page_offers_what_the_rules_allow(
         ticked = tick(opened("runs", {"fold": "false"}), f"run-{roles.running[owner]}")
         assert ticked.button(key="runs.cancel").disabled != here.may("cancel", [owner])
         assert ("Clone" in [link.label for link in ticked.get("page_link")]) == here.may("launch")
+        waits = tick(opened("runs", {"fold": "false"}), f"run-{roles.queued[owner]}")
+        assert within(waits, "Queue", QUEUE) == may(QUEUE, owner)
     ended = tick(opened("runs", {"fold": "false"}), f"run-{roles.failed[OWNERS[0]]}")
     assert ("runs.delete" in [button.key for button in ended.button]) == here.may("delete", OWNERS[:1])
     assert [f"view.change.{roles.views[owner]}" in _changed(home, monkeypatch) for owner in OWNERS] == [

@@ -125,6 +125,29 @@ def test_back_right_after_a_key_restores_the_search_of_the_address(lab: Lab, pag
     expect(page.locator(ROWS).last).to_have_attribute("data-key", f"run-{lab.compared[1]}")
 
 
+def test_rows_that_a_filter_hid_are_selected_no_more_when_they_come_back(lab: Lab, page: Page) -> None:
+    one, other = lab.compared[:2]
+    page.goto(f"{lab.address}/runs?fold=false")
+    for run_id in (one, other):
+        page.locator(f'{ROWS}[data-key="run-{run_id}"] input').check()
+    expect(page.get_by_text("2 runs selected")).to_be_visible()
+    field = page.get_by_role("textbox", name="Filter expression")
+    for text, selected in ((f"id = {one}", "1 run selected"), ("", "1 run selected"), ("id < 0", ""), ("", "")):
+        settle(page)
+        field.fill(text)
+        field.press("Enter")
+        if text == "id < 0":
+            expect(page.get_by_text("No matching runs")).to_be_visible()
+        else:
+            expect(page.locator(f'{ROWS}[data-key="run-{one}"]')).to_be_visible()
+            expect(page.locator(f'{ROWS}[data-key="run-{other}"]')).to_have_count(0 if text else 1)
+        settle(page)
+        expect(page.get_by_text("selected,")).to_have_count(1 if selected else 0)
+        if selected:
+            expect(page.get_by_text(selected)).to_be_visible()
+            expect(page.locator(f"{ROWS} input:checked")).to_have_count(1)
+
+
 def test_every_row_in_view_is_drawn_and_the_filters_of_an_address_are_counted(lab: Lab, page: Page) -> None:
     page.set_viewport_size({"width": 1300, "height": 1300})
     page.goto(f"{lab.address}/runs?fold=false&of=hogwild")
@@ -241,7 +264,7 @@ def test_the_count_and_the_way_back_stay_while_rows_are_selected_and_a_new_tag_i
     assert len({(box["y"], box["height"]) for box in heights if box}) == 1, "actions look alike"
     page.get_by_role("button", name="Tag", exact=True).click()
     page.get_by_role("textbox", name="Tag").fill("base line")
-    page.get_by_role("button", name="Add tag").click()
+    page.get_by_role("textbox", name="Tag").press("Enter")
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("button", name="Save and continue").click()
     expect(page.locator(".pl-ticked .pl-name .pl-mark", has_text="base line")).to_be_in_viewport()

@@ -55,6 +55,19 @@ def test_the_queue_is_listed_in_order_with_reasons(parallab: Parallab, home: Hom
     assert lines[2].endswith("held by bea")
 
 
+def test_run_with_detach_does_what_submit_does(parallab: Parallab, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[bool] = []
+    monkeypatch.setattr("engine.cli.launch.see_to_runner", lambda home, *, unless: starts.append(unless))
+    detached, submitted = (
+        parallab(*words, "hogwild", "--preset", "quick") for words in (("run", "--detach"), ("submit",))
+    )
+    assert detached.stdout.startswith("Run 1 queued.") and starts == [False, False]
+    assert (detached.returncode, submitted.stdout) == (0, detached.stdout.replace("1", "2"))
+    assert json.loads(parallab("run", "hogwild", "--preset", "quick", "--detach", "--json").stdout) == {"id": 3}
+    assert order(home) == [1, 2, 3]
+    assert "--detach" in "".join(parallab("run", "--help").stdout.splitlines()[:5]), "its first lines say so"
+
+
 def test_runs_are_held_released_and_moved(parallab: Parallab, home: Home, queued: Callable[..., int]) -> None:
     for _ in range(4):
         queued()

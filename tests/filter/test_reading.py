@@ -48,6 +48,8 @@ ADA, FOUR = Comparison(OWNER, "==", "ada"), Comparison(TRAINERS, ">=", 4)
 MEANINGS = {
     'owner == "ada"': ADA,
     "owner == 'ada'": ADA,
+    'owner = "ada"': ADA,
+    "owner='ada'": ADA,
     '"ada" == owner': ADA,
     'owner != "ada"': Negation(ADA),
     'not owner == "ada"': Negation(ADA),
@@ -59,6 +61,7 @@ MEANINGS = {
         (ADA, One((FOUR, Negation(Comparison(STARRED, "==", True)))))
     ),
     "2 < trainers <= 8": Both((Comparison(TRAINERS, ">", 2), Comparison(TRAINERS, "<=", 8))),
+    "2 < trainers = 8": Both((Comparison(TRAINERS, ">", 2), Comparison(TRAINERS, "==", 8))),
     "trainers in (1, 2)": Comparison(TRAINERS, "in", (1, 2)),
     "trainers not in [1]": Negation(Comparison(TRAINERS, "in", (1,))),
     "trainers == none": Comparison(TRAINERS, "==", None),
@@ -68,7 +71,7 @@ MEANINGS = {
     'mode contains "pipe"': Comparison(MODE, "contains", "pipe"),
     '"pipe" in mode': Comparison(MODE, "contains", "pipe"),
     'mode not contains "pipe"': Negation(Comparison(MODE, "contains", "pipe")),
-    'mode == "contains AND # is"': Comparison(MODE, "==", "contains AND # is"),
+    'mode == "contains AND # is = x"': Comparison(MODE, "==", "contains AND # is = x"),
     'tag == "x"': Comparison(TAGS, "==", "x"),
     '"x" in tags': Comparison(TAGS, "contains", "x"),
     '"x" not in tags': Negation(Comparison(TAGS, "contains", "x")),
@@ -118,7 +121,10 @@ def test_a_share_of_accuracy_is_read_as_a_percentage_and_said(text: str, value: 
 
 
 WRONG = [
-    ('owner = "ada"', 6, "'='", "Use == for equality"),
+    ('owner = "é" and trainer = 4 and seed=1', 16, "'trainer'", "Did you mean trainers"),
+    (" seed=1 seed", 8, "'seed'", "with and, or, not"),
+    ("seed=1 and trainers =", 21, "", "is incomplete"),
+    ("trainers => 4", 9, "'=>'", "Unexpected here"),
     ("trainer > 4", 0, "'trainer'", "Did you mean trainers"),
     ("config.trainer > 4", 0, "'config.trainer'", "Did you mean trainers"),
     ("owner == ada", 9, "'ada'", "text must be in quotes"),

@@ -172,14 +172,15 @@ function start(parent) {
   table.take = () => {
     place();
     const keys = new Set(rows().map(({ key }) => key));
-    for (const key of table.ticked) if (!keys.has(key)) table.ticked.delete(key);
+    const gone = [...table.ticked].filter((key) => !keys.has(key));
+    for (const key of gone) table.ticked.delete(key);
     if (!keys.has(table.here)) table.here = null;
     root.setAttribute("aria-label", table.data.label);
     grid.setAttribute("aria-rowcount", rows().length + 1);
     root.style.maxHeight = table.data.height;
     drawHead();
     drawBody();
-    if (table.isHeld) send();
+    if (table.isHeld || gone.length) send(); // or rows that come back would be selected without a tick
     table.isHeld = false;
   };
 

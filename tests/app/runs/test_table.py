@@ -22,6 +22,7 @@ from app.runs import rows as row_makers
 from app.runs.columns import Column, measured, read_column, read_columns, usual
 from app.runs.rows import TableRow
 from app.ui import current_user
+from app.ui.widgets import PAGES
 from engine.access.rules import Program
 from engine.analysis.result import ranked
 from engine.cli.runs import summary, summary_text
@@ -109,7 +110,7 @@ def test_an_action_on_selected_runs_shows_nothing_within_its_callback(
     waiting: list[Any] = []
     monkeypatch.setattr(current_user, "begin_with", waiting.append)
     monkeypatch.setattr(annotations.st, "toast", lambda text: pytest.fail(text))
-    annotations._order(lambda store, who: store.annotations.star(seeds, by=who), "starred")
+    annotations.order_soon(lambda store, who: store.annotations.star(seeds, by=who), "starred")
     assert len(waiting) == 1 and not store.read.runs.entry(seeds[0]).starred_by
 
 
@@ -248,7 +249,7 @@ def test_filters_sorts_and_columns_in_the_address_choose_what_is_shown(home: Hom
 def test_a_wrong_filter_is_a_sentence_under_its_field_and_no_table(home: Home, seeds: list[int]) -> None:
     for text, words in (
         ("trainer > 3", "Did you mean trainers"),
-        ("owner = 3", "Use == for equality"),
+        ("owner is 3", "Use == for equality"),
         ("x" * 900 + "(" * 90, "never closed"),
     ):
         test = page(filter=text)
@@ -539,8 +540,9 @@ def test_several_ticked_rows_are_marked_at_once(home: Home, seeds: list[int], re
     test.session_state["person"] = "Ada"
     assert "2 runs selected" in said(test)
     press(test, "Star")
+    test = ticked(test, 0, 2)
     test.text_input(key="mark.tag").set_value("thesis")
-    press(ticked(test, 0, 2), "Add tag")
+    press(test, "Add tag")
     assert [run.id for run in reader.runs.find(matching=reader.fields.filter('starred and "thesis" in tags'))] == [
         seeds[5],
         seeds[3],
@@ -575,6 +577,16 @@ def test_all_that_match_are_marked_beyond_the_page_and_changed_back(
     assert "Select all" not in " ".join(each.label for each in ticked(test, 0).button)
     monkeypatch.setattr(page_table, "MOST_AT_ONCE", 3)
     assert "3 runs selected" in said(press(ticked(test, 0, 1), "Select the newest 3 that match"))
+
+
+def test_a_guide_opens_from_the_second_page_of_the_table(
+    home: Home, seeds: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_table, "PAGE", 2)
+    test = opened("runs", {"fold": "false", "table-page": "2"})
+    assert rows(test) == seeds[3:1:-1]
+    test.switch_page(str(PAGES["docs"])).query_params["page"] = "timeline"
+    assert [title.value for title in test.run().title] == ["Timeline and hang doctor"], "a link or Back"
 
 
 def compare_link(test: AppTest) -> dict[str, list[str]]:

@@ -1,7 +1,9 @@
 """Names in addresses: Streamlit's binding must not take one that another page has (app/links/addresses.py)."""
 
 import ast
+import re
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +40,10 @@ def test_no_name_that_streamlit_binds_is_another_pages_name() -> None:
     assert len(bound) > 5 and {"group", "runs", "view"} <= kept
     assert not set(bound) & (kept | {field.name for field in fields(CompareView)} | set(ASKED))
     assert len(bound) == len(set(bound)), "two pages bind one name"
+    for page in (ROOT / "pages").glob("*.py"):
+        read = re.findall(r'query_params\.get(?:_all)?\("([\w-]+)"', page.read_text())
+        others = [file for file in names("bind") if Path(file).parts[1].removesuffix(".py") != page.stem]
+        assert not {name for file in others for name in names("bind")[file]} & set(read), page
 
 
 def test_a_popovers_widget_that_the_address_keeps_is_a_hidden_one() -> None:

@@ -31,6 +31,7 @@ MOVED = {
     "/scaling?runs=1-2&view=Where+the+time+went": "/scaling?runs=1-2&view=Time+breakdown",
     "/sweep?sweep=1&view=Where+the+time+went": "/sweep?sweep=1&view=Time+breakdown",
     "/museum?system=Why+runs+hang": "/docs?page=timeline#why-runs-hang",
+    "/runs?fold=false&page=2": "/runs?fold=false&table-page=2",
     "/runs?status=failed&status=running&fold=false": "/runs?show=failed+or+lost&show=active&fold=false",
 }
 """Old addresses, and where they lead."""
