@@ -113,7 +113,7 @@ def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_sho
     test.toggle(key=f"{AT}same").set_value(True).run()
     assert "<td>Batch size</td>" in html(test) and "<td>Packages: torch</td><td>2.15</td><td>2.15</td>" in html(test)
     assert test.query_params["same"] == "1"
-    assert "No band for trainers –: one run each. A band needs at least two" in words(
+    assert "No band for trainers –: one run. A band needs at least two" in words(
         opened_at(runs="1-6", group="trainers")
     )
     assert "No band: each group has one run." in words(opened_at(runs="1,4", group="trainers"))
@@ -171,7 +171,7 @@ def test_every_tab_opens_by_its_link_with_and_without_groups(home: Home, ids: li
 def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: Home, ids: list[int]) -> None:
     test = opened_at(runs="1,2,3,5")
     assert test.query_params == {"runs": "1-3,5", "v": "3"}
-    test.multiselect(key=f"{AT}group").set_value(["trainers"]).run()
+    test.multiselect(key=f"{AT}group").set_value(["trainers", "owner"]).run()
     test.selectbox(key=f"{AT}stat").set_value("median").run()
     test.selectbox(key=f"{AT}x").set_value("time").run()
     test.multiselect(key=f"{AT}metrics").set_value([LOSS]).run()
@@ -179,7 +179,7 @@ def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: 
     found = dict(test.query_params)
     assert found == {
         "runs": "1-3,5",
-        "group": "trainers",
+        "group": "trainers,owner",
         "stat": "median",
         "x": "time",
         "metrics": LOSS,
@@ -545,7 +545,8 @@ TWO, FOUR = ([{"trainers": count, "seed": seed} for seed in range(3)] for count 
         (TWO, ("experiment",)),
         ([*TWO, *REFERENCES], ("experiment",)),
         ([*TWO, *FOUR, *REFERENCES], ("experiment", "trainers")),
-        ([*TWO, FOUR[0]], ()),  # as many single runs as groups
+        ([*TWO, FOUR[0]], ("trainers",)),  # a group of one
+        ([*TWO[:2], FOUR[0], REFERENCES[0]], ("experiment", "trainers")),
         (TWO[:2], ()),
         ([*TWO, TWO[0]], ()),  # one seed twice
         ([*TWO[:2], {**TWO[2], "status": "failed"}], ()),
@@ -573,6 +574,28 @@ def test_runs_that_repeat_each_other_open_grouped(
         for number, one in enumerate(runs)
     ]
     assert usual_grouping(rows) == fields
+
+
+def test_a_single_run_among_repetitions_is_a_group_of_one_and_sentences_say_so(home: Home, store: Store) -> None:
+    ids = [compare.add(store, "hogwild", seed=seed, trainers=2, level=2.0) for seed in range(3)]
+    ids.append(compare.add(store, "hogwild", seed=0, trainers=4))
+    test = opened_at(runs=ids_text(ids))
+    assert test.multiselect(key=f"{AT}group").value == ["trainers"]
+    assert "trainers 2" in words(test) and "trainers 4" in words(test) and "One run each" not in words(test)
+    assert "No band for trainers 4: one run. A band needs" in words(opened_at(runs=ids_text(ids), tab="bars"))
+
+
+def test_single_runs_are_named_where_the_first_two_groups_have_one_run_each(reader: Reader, ids: list[int]) -> None:
+    run = next(each for each in reader.runs.some(ids) if "test/accuracy" in each.last)
+    of = {"a": [97.0], "b": [96.0], "c": [90.0, 91.0, 92.0]}
+    groups = {
+        name: [
+            replace(run, id=number, config={**run.config, "seed": seed}, last={**run.last, "test/accuracy": value})
+            for seed, (number, value) in enumerate(enumerate(values, 10 * place))
+        ]
+        for place, (name, values) in enumerate(of.items())
+    }
+    assert "The first two have one run each: other seeds may change the order." in reached_most(groups)
 
 
 def test_obvious_groups_are_the_default_until_others_are_selected(home: Home, ids: list[int]) -> None:
