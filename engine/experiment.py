@@ -220,6 +220,13 @@ class TradeOff:
     baseline: Mapping[str, Any] = field(default_factory=dict)
     """Values of some of the varied settings, which the baseline's runs have; empty: the best quality is the baseline.
     """
+    asks_cost: bool = False
+    """Whether the question is about the cost, so that the page of its sweep opens on it instead of the quality."""
+
+    @property
+    def asked(self) -> str:
+        """The name of the value that the question is about."""
+        return self.cost if self.asks_cost else self.quality
 
     def __post_init__(self) -> None:
         for name in (self.cost, self.quality):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from app.core.formatting import moment
+from app.core.formatting import gigabytes, moment
 from engine.metrics import PHASES, metric
 from engine.store.curve_records import MachineSample
 
@@ -207,7 +207,7 @@ def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> P
     for place, (source, group) in enumerate(groupby(chosen, key=lambda sample: sample.source)):
         kept = list(group)
         kept = kept[:: 1 + len(kept) // MOST_SAMPLES]
-        scale = 1 / 1024 if name == "memory_mb" else 1.0
+        scale = gigabytes(1.0) if name == "memory_mb" else 1.0
         lines.append(
             {
                 "type": "scatter",

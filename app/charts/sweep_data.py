@@ -41,13 +41,14 @@ def is_for_learning(sweep: Sweep) -> bool:
 
 
 def metric_asked(sweep: Sweep, runs: Sequence[RunRow]) -> str:
-    """Return the metric that a sweep asks about: the quality that its ready-made question weighs; execution time if it
-    is for timing or varies a count, unless its ready-made question is another; else the result of its experiment, and
-    of a lab's own script the metric that ranks its runs, or tells most. A sweep over a count that is not for timing is
-    asked about its result where that has an answer, or where all its times are disturbed.
+    """Return the metric that a sweep asks about: the quality that its ready-made question weighs, or the cost where it
+    is about that; execution time if it is for timing or varies a count, unless its ready-made question is another; else
+    the result of its experiment, and of a lab's own script the metric that ranks its runs, or tells most. A sweep over
+    a count that is not for timing is asked about its result where that has an answer, or where all its times are
+    disturbed.
     """
     known, ready = experiment_of(sweep), question(sweep)
-    if ready and isinstance(ready.answer, TradeOff) and (asked := split(ready.answer.quality)):
+    if ready and isinstance(ready.answer, TradeOff) and (asked := split(ready.answer.asked)):
         return asked[0]
     is_for_timing = bool(sweep.timing or sweep.exclusive)
     timed = ready.is_timed if ready else is_for_timing or axis_of(sweep.fields)

@@ -73,9 +73,9 @@ def groups_of(runs: Sequence[RunRow], fields: Sequence[str]) -> list[ComparedGro
 
 def usual_grouping(runs: Sequence[RunRow]) -> tuple[str, ...]:
     """Return the fields by which runs are grouped unless a view says otherwise: those in which repetitions with other
-    seeds agree, such as the values of a sweep, or the experiment. Empty unless the runs are such repetitions: most
-    groups have several runs, no two of them with one seed, and none failed or was cancelled. Runs that never began
-    don't count. Runs of other programs are also grouped by their names without seeds.
+    seeds agree, such as the values of a sweep, or the experiment; a run without repetitions is then a group of one.
+    Empty where no group has several runs, two of a group have one seed, or a run failed or was cancelled. Runs that
+    never began don't count. Runs of other programs are also grouped by their names without seeds.
     """
     if _are_seeds_by_name(runs):
         return (FAMILY,)
@@ -91,9 +91,8 @@ def usual_grouping(runs: Sequence[RunRow]) -> tuple[str, ...]:
     apart = sorted(filter(differs, settings), key=lambda name: name not in first)
     fields = [EXPERIMENT] * (len(kinds) > 1 or not apart) + [*fewest(runs, apart)]
     groups = groups_of(runs, fields)
-    repeated = sum(len(group.runs) > 1 for group in groups)
     is_usual = (
-        2 * repeated > len(groups)
+        any(len(group.runs) > 1 for group in groups)
         and (len(groups) > 1 or len(runs) > 2)
         and len(fields) <= MOST_USUAL
         and all(run.status not in ENDED or is_complete(run) for run in runs)
@@ -111,10 +110,9 @@ def _are_seeds_by_name(runs: Sequence[RunRow]) -> bool:
     groups = groups_of(runs, (FAMILY,))
     settings = [name for name in field_names(runs) if "seed" not in name.lower() and name not in ABOUT]
     alike = all(len({str(field(run, name)) for run in group.runs}) == 1 for group in groups for name in settings)
-    repeated = sum(len(group.runs) > 1 for group in groups)
     return (
         alike
-        and 2 * repeated > len(groups)
+        and any(len(group.runs) > 1 for group in groups)
         and (len(groups) > 1 or len(runs) > 2)
         and all(run.status not in ENDED or is_complete(run) for run in runs)
         and all(len({run.name for run in group.runs}) == len(group.runs) for group in groups)
@@ -208,10 +206,8 @@ def missing_bands(groups: Sequence[ComparedGroup], spread: str) -> str:
     cure = f"A band needs at least two runs: launch more {over}s, or group by fewer fields."
     if len(alone) == len(groups):
         return f"No band: each group has one run. {cure}"
-    return (
-        f"No band for {'; '.join(alone[:4])}{f' and {len(alone) - 4} more' if len(alone) > 4 else ''}: one run each. "
-        f"{cure}"
-    )
+    more = f" and {len(alone) - 4} more" if len(alone) > 4 else ""
+    return f"No band for {'; '.join(alone[:4])}{more}: one run{' each' * (len(alone) > 1)}. {cure}"
 
 
 def _name(fields: Sequence[str], key: Sequence[object], run: RunRow) -> str:

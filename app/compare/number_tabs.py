@@ -22,7 +22,7 @@ from app.core.formatting import duration
 from app.links.compare import CompareView
 from app.report import page_capture
 from app.ui import components
-from app.ui.html import as_text, block, run_link, table, when
+from app.ui.html import as_text, block, nowrap, run_link, table, when
 from app.ui.html import titled as hovered
 from app.ui.kept_files import cards, is_shown, seen
 from app.ui.run_state import outcome
@@ -260,7 +260,7 @@ def differences_table(
     rows: Sequence[Row], runs: Sequence[RunRow], caption: str, titled: Callable[[str], str] = setting_title
 ) -> str:
     """Return a row for each field and a column for each run."""
-    body = [[titled(row.name), *_cells(row)] for row in rows]
+    body = [[_one_line(titled(row.name)), *_cells(row)] for row in rows]
     return table(["Field", *_heads(runs)], body, caption=caption)
 
 
@@ -280,9 +280,20 @@ def _heads(runs: Sequence[RunRow]) -> list[str]:
 def _cells(row: Row) -> list[str]:
     words = ["–" if value is MISSING else value_title(value) for value in row.values]
     return [
-        hovered("no effect", f"{text}, without effect with {why}") if why else text
+        hovered("no effect", f"{text}, without effect with {why}") if why else _one_line(text)
         for text, why in zip_longest(words, row.unused, fillvalue="")
     ]
+
+
+LONGEST_LINE = 48
+"""Letters of a field or value in a table of differences; the hover has all of a longer one."""
+
+
+def _one_line(text: str) -> str:
+    """Return a field or value that stays on one line; the table scrolls sideways."""
+    if len(text) > LONGEST_LINE:
+        return hovered(nowrap(f"{text[: LONGEST_LINE - 1]}…"), text)
+    return nowrap(text) if " " in text else text
 
 
 # ---- The Differences tab of the Compare page: tables of differing config and environment fields --------------------

@@ -49,6 +49,11 @@ def since(start: str | None, end: str | None = None) -> float | None:
     return max(0.0, ((moment(end) if end else now()) - moment(start)).total_seconds())
 
 
+def gigabytes(megabytes: float) -> float:
+    """Return MB, as stored of memory, in GB; both are decimal."""
+    return megabytes / 1_000
+
+
 def scaled(value: float, unit: str) -> tuple[float, str]:
     """Return a number and its unit with the unit that fits: 2500 MB as 2.5 GB, 0.02 s as 20 ms. Units that have no
     larger or smaller ones stay.

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from app.core.assets import at, macro
 from app.core.caches import OTHERS, Loads, VersionedCache, fresh, share_of_others
-from app.core.formatting import duration, since, size
+from app.core.formatting import duration, gigabytes, since, size
 from app.home.recent import best_html, news_html, published_html
 from app.ui.html import (
     Slot,
@@ -148,7 +148,9 @@ def _gpus(here: Machine, holders: Sequence[Run], loads: Loads) -> list[tuple[str
         by = [run_link(f"run {run.id}", run.id) for run in holders if gpu.index in run.gpus]
         use = _percent(loads.get((f"gpu{gpu.index}", "gpu_percent")), f"GPU {gpu.index}")
         memory = _memory(
-            loads.get((f"gpu{gpu.index}", "memory_mb")), round(gpu.memory_mb / 1024, 1), f"Memory of GPU {gpu.index}"
+            loads.get((f"gpu{gpu.index}", "memory_mb")),
+            round(gigabytes(gpu.memory_mb), 1),
+            f"Memory of GPU {gpu.index}",
         )
         found += [
             (f"GPU {gpu.index}, " + (joined(by) if by else "not allocated"), use),
@@ -174,7 +176,7 @@ def _memory(used_mb: float | None, whole_gb: float, label: str) -> str:
     return (
         "not sampled"
         if used_mb is None
-        else f"{used_mb / 1024:.1f} of {whole_gb:g} GB" + bar(used_mb / 1024 / whole_gb, label)
+        else f"{gigabytes(used_mb):.1f} of {whole_gb:g} GB" + bar(gigabytes(used_mb) / whole_gb, label)
     )
 
 

@@ -20,6 +20,7 @@ from app.ui.config_form import label_of
 from app.ui.documentation import guide
 from app.ui.html import as_text, joined, quiet
 from app.ui.store_access import reading
+from engine.analysis.scaling.answers import verdict_needs
 from engine.commands.lab_settings import approve_experiment
 from engine.config_values import usual_values, value_in_words
 from engine.errors import ConfigError, EngineError, counted, with_article
@@ -272,7 +273,7 @@ def _grid_in_words(ready: ReadySweep, *, at_lesson_size: bool) -> str:
     over = [f"{name.replace('_', ' ')} {values}" for name, values in ready.over.items()]
     runs = counted(_runs(ready, at_lesson_size=at_lesson_size), "run")
     if at_lesson_size:
-        size = f"{runs}, one of each value"
+        size = "; ".join(filter(None, (f"{runs}, one of each value", verdict_needs(ready))))
     elif ready.is_timed:
         size = f"at least {runs}, one at a time"
     else:

@@ -16,7 +16,7 @@ import streamlit as st
 
 from app.charts.plotly_figures import look
 from app.core.caches import VersionedCache, is_silent
-from app.core.formatting import moment, now, size
+from app.core.formatting import gigabytes, moment, now, size
 from app.ui import components, widgets
 from app.ui.html import as_text, bar, caption, joined, queue_link, run_link, stacked, table, when
 from app.ui.run_state import waiting
@@ -175,7 +175,7 @@ def _host(here: Machine, latest: Mapping[tuple[str, str], float]) -> str:
     return (
         "–"
         if cpu is None or memory is None
-        else f"CPU {cpu:.0f} %, memory {memory / 1024:.1f} of {here.memory_gb:.1f} GB"
+        else f"CPU {cpu:.0f} %, memory {gigabytes(memory):.1f} of {here.memory_gb:.1f} GB"
     )
 
 
@@ -184,7 +184,7 @@ def _load(load: Mapping[str, float | None], memory_mb: int) -> str:
     return (
         "–"
         if use is None or memory is None
-        else f"{use:.0f} %, memory {memory / 1024:.1f} of {memory_mb / 1024:.1f} GB"
+        else f"{use:.0f} %, memory {gigabytes(memory):.1f} of {gigabytes(memory_mb):.1f} GB"
     )
 
 
@@ -228,7 +228,7 @@ def hour(samples: Sequence[MachineSample], kind: str, now: datetime, most: float
     chosen = sorted(
         (sample for sample in samples if kind_of(sample) == kind), key=lambda sample: (sample.source, sample.at)
     )
-    scale = 1 / 1024 if kind.endswith("memory_mb") else 1.0
+    scale = gigabytes(1.0) if kind.endswith("memory_mb") else 1.0
     for place, (source, group) in enumerate(groupby(chosen, key=lambda sample: sample.source)):
         xs: list[float | None] = []
         ys: list[float | None] = []

@@ -122,7 +122,8 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
     if not sentence:
         return Markup("")
     details = reader.details
-    reason = why(run, details.summaries(run.id), details.phases(run.id), details.ranks(run.id))
+    measured = details.summaries(run.id), details.phases(run.id), details.ranks(run.id)
+    reason = why(run, *measured, above=sentence)
     has_number = reason != why(run, [], {}, [])
     attempt = reader.exercises.of_run(run.id)
     would_answer = attempt and not (attempt.handed_in_at or attempt.class_ended_at)  # questions of an exercise

@@ -18,7 +18,7 @@ from app.ui.run_state import outcome
 from app.ui.store_access import command, reading
 from engine.access.providers import is_of_this_machine
 from engine.access.quotas import disturbed_above
-from engine.analysis.run_values import lower_title
+from engine.analysis.run_values import kind_in_words, lower_title
 from engine.errors import EngineError, WrongStatus
 from engine.filter import RUN_FIELDS
 from engine.home import ROOT, Home
@@ -82,8 +82,8 @@ def sweep_kind(sweep: Sweep) -> str:
 
 
 def title_of(run: Run | RunRow | QueuedRun) -> str:
-    """Return the title of a run in lists: its name with experiment and preset, or only these."""
-    kind = experiment_title(run.experiment) + (f", {run.preset}" if run.preset else "")
+    """Return the title of a run in lists: its name with what it is, or only this."""
+    kind = kind_in_words(run.experiment, run.preset, run.config)
     return f"{run.name} ({kind})" if run.name else kind
 
 

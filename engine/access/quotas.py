@@ -18,7 +18,8 @@ from engine.launch_options import LONGEST_S
 
 Value = int | float | None
 """A limit; None for unlimited."""
-GB = 10**9
+MB, GB = 10**6, 10**9
+"""Decimal for all sizes of disk and memory; labels say MB and GB."""
 ALLOW_HOST_NETWORK = "python -m engine limits set --host-network yes"
 """The command that allows ranks to listen on the machine's network."""
 MOST_PEOPLE, LONGEST_NAME = 10_000, 200

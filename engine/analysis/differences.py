@@ -77,8 +77,8 @@ def _comparable(value: Any) -> str:
 
 
 def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str]) -> str:
-    """Return the settings besides the `varied` ones that differ between compared groups of runs although all have them,
-    as a sentence; empty without any. Seeds, lengths and what is trained are left out.
+    """Return the settings besides the `varied` ones, which names of groups hold, that differ between compared groups of
+    runs although all have them, as a sentence; empty without any. Seeds, lengths and what is trained are left out.
     """
     runs = [run for own in groups.values() for run in own]
     if len(groups) < 2:
@@ -107,7 +107,8 @@ def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str])
         if alike and None not in presets
         else ""
     )
-    return f"Also different, which may explain the results: {_few(found, '; ')}.{unlike}"
+    different = "Also different" if {*varied} - {SEED} else "Different"
+    return f"{different}, which may explain the results: {_few(found, '; ')}.{unlike}"
 
 
 def _values(held: Mapping[str, Collection[str]], values: Sequence[Any]) -> str:

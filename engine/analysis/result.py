@@ -307,7 +307,8 @@ def _unclear(
         (min(own), max(own)) for own in ([value for _, value in each] for each in (ours, theirs))
     )
     if len(ours) == len(theirs) == 1:
-        return f" One run each: other {over}s may change the order."
+        each = f"{upper_first(of)} have one run each" if of else "One run each"
+        return f" {each}: other {over}s may change the order."
     overlaps = low <= most and least <= high
     if overlaps:
         return f" The runs of {of} overlap." if of else " Their runs overlap."

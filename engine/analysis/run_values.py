@@ -18,7 +18,7 @@ from engine.config_values import VALUE_TITLES, field_title, value_in_words
 from engine.filter.tree import metric_quoted, metric_written
 from engine.launch_options import HERE
 from engine.metrics import METRICS, Metric, MetricSetting, as_set, depends_on_time, metric
-from engine.registry import experiment_title, is_setting, known_experiment
+from engine.registry import experiment, experiment_title, is_ours, is_setting, known_experiment
 from engine.store import Sweep
 from engine.store.records import Run, RunRow
 from engine.store.sweeps.sweeps import REPEAT, SEED
@@ -128,6 +128,34 @@ def field_in_words(name: str, held: object) -> str:
 def fields_in_words(values: Mapping[str, object]) -> str:
     """Return the values of fields as a label, such as `batch size 32, gpipe`."""
     return ", ".join(field_in_words(name, held) for name, held in values.items())
+
+
+MOST_CHANGES = 2
+"""Settings that differ from a preset up to which a run is titled by it."""
+
+
+def kind_in_words(name: str, preset: str | None, config: Mapping[str, object]) -> str:
+    """Return what a run is, as its default title: the experiment of that name and its preset, or the nearest preset
+    with the few settings that were changed, such as `Hogwild!, quick, trainers 4`.
+    """
+    title = experiment_title(name)
+    if preset or not is_ours(name):
+        return f"{title}, {preset}" if preset else title
+    changes = {
+        preset: {field: held for field, held in config.items() if held != usual[field]}
+        for preset, usual in _presets(name).items()
+        if usual.keys() == config.keys()
+    }
+    nearest = min(changes, key=lambda preset: len(changes[preset]), default="")
+    few = nearest and 0 < len(changes[nearest]) <= MOST_CHANGES
+    return f"{title}, {nearest}, {fields_in_words(changes[nearest])}" if few else title
+
+
+@lru_cache(maxsize=64)
+def _presets(name: str) -> dict[str, dict[str, object]]:
+    """Return the settings of each preset of an experiment of Parallab."""
+    found = experiment(name)
+    return {preset: found.configure(preset).model_dump(mode="json") for preset in found.presets}
 
 
 def setting_title(name: str) -> str:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import psutil
 
-from engine.access.quotas import ALLOW_HOST_NETWORK
+from engine.access.quotas import ALLOW_HOST_NETWORK, GB, MB
 from engine.access.quotas import size as in_bytes
 from engine.errors import counted
 from engine.home import ROOT, Home
@@ -40,8 +40,6 @@ class Finding:
 
 # ---- Machine -------------------------------------------------------------------------------------------------------
 
-GB = 2**30
-MB = 2**20
 RANK_MB = 600
 """Approximate memory of one rank with torch loaded."""
 SHARED_LEAST, SHARED_ENOUGH = 256 * MB, 1 * GB

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import psutil
 
-from engine.access.quotas import size
+from engine.access.quotas import GB, size
 from engine.doctor.machine import Finding
 from engine.errors import EngineError, RunnerError
 from engine.home import Home
 from engine.upkeep.private_home import cure, named, open_parts
 
-GB = 10**9
 NETWORK = (
     *(
         "nfs",

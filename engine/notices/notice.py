@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from engine.analysis.result import better_values, ranked
+from engine.analysis.run_values import kind_in_words
 from engine.filter.tree import duration
 from engine.registry import experiment_title
 from engine.store import Reader, RunRow, StoredDuel, Sweep
@@ -112,8 +113,7 @@ def _notice(message: Message, subject: str, facts: Facts, bad: bool, link: str) 
 
 def title_of(run: RunRow) -> str:
     """Return a run's title in a message: its name, experiment and preset."""
-    kind = experiment_title(run.experiment)
-    kind = f"{kind}, {run.preset}" if run.preset else kind
+    kind = kind_in_words(run.experiment, run.preset, run.config)
     return f"{_short(run.name, LONGEST_NAME)} ({kind})" if run.name else kind
 
 

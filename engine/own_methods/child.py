@@ -26,7 +26,7 @@ from typing import Any, TextIO, get_args, get_origin
 
 CPU_S = 5
 """Processor time for the import and for each answer."""
-MOST_MEMORY, MOST_FILE = 1 << 30, 1 << 20
+MOST_MEMORY, MOST_FILE = 1_000_000_000, 1 << 20
 ALARM_S = 300
 """Seconds for its import and for each answer, should the one who asked be gone."""
 IDLE_S = 60.0
@@ -138,7 +138,7 @@ def _why(error: BaseException, folder: str) -> str:
         where = f"{error.filename[len(folder) :]}, line {error.lineno}"
         return f"{where}: {type(error).__name__}: {error.msg}: {(error.text or '').strip()[:200]}"
     if isinstance(error, MemoryError):
-        what = f"it needs more than {MOST_MEMORY >> 20:,} MB of memory. Load data in method.py"
+        what = f"it needs more than {MOST_MEMORY // 1_000_000:,} MB of memory. Load data in method.py"
     own = [each for each in traceback.extract_tb(error.__traceback__) if each.filename.startswith(folder)]
     if not own:
         return what

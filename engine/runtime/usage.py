@@ -10,6 +10,7 @@ from heapq import nlargest
 
 import psutil
 
+from engine.access.quotas import MB
 from engine.recorder import Point
 from engine.store.curve_records import MachineSample
 from engine.store.timestamps import now
@@ -177,7 +178,6 @@ class Disturbance:
 # ---- The machine during a run: CPU, memory and GPU, of the host and of each rank -----------------------------------
 
 EVERY_S = 1.0
-MB = 2**20
 
 
 class Telemetry:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import psutil
 import pynvml
 
+from engine.access.quotas import GB, MB
 from engine.errors import ConfigError, DeviceError, counted
 from engine.home import Home
 from engine.store.records import Demand
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 # ---- This machine's resources, and the demand of a config ----------------------------------------------------------
 # Torch-free: GPUs are read through NVML.
-
-MB = 2**20
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def machine() -> Machine:
     """Return this machine's resources; cores are those available to this process."""
     ids = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
     return Machine(
-        len(ids) or os.cpu_count() or 1, _gpus(), _cpu_model(), round(psutil.virtual_memory().total / 2**30, 1), ids
+        len(ids) or os.cpu_count() or 1, _gpus(), _cpu_model(), round(psutil.virtual_memory().total / GB, 1), ids
     )
 
 

@@ -263,9 +263,9 @@ def test_a_trade_off_needs_equal_work_and_leaves_no_run_out_for_its_time(home: H
         return {"time_s": 10.0, "points": points}
 
     said = answered(home, RARELY, recorded)
-    assert said.startswith("How rarely may trainers average? No verdict on a tolerance of 2 points.")
+    assert said.startswith("How rarely may trainers average? Less data exchanged: ")
     assert "data exchanged 0.4 MB instead of 20 MB of gradients (0.02 times), test accuracy +0.000 points" in said
-    assert "A verdict needs 3 seeds of each value." in said
+    assert "A verdict on a tolerance of 2 points needs 3 seeds of each value." in said
 
 
 def test_other_sweeps_have_no_question(home: Home) -> None:

@@ -9,6 +9,7 @@ from engine.analysis.run_values import (
     field_in_words,
     field_names,
     fields_in_words,
+    kind_in_words,
     label,
     metric_names,
     most_telling_first,
@@ -18,6 +19,7 @@ from engine.analysis.run_values import (
     value,
 )
 from engine.config_values import field_title
+from engine.registry import experiment
 from engine.store.records import RunRow
 
 
@@ -143,3 +145,14 @@ def test_fields_differ_by_value_kind_order_and_being_there() -> None:
     ]
     assert [row.differs for row in rows([{"a": 1, "b": None}])] == [False, False]
     assert rows([]) == []
+
+
+def test_a_run_with_few_changes_is_titled_by_the_nearest_preset_and_its_changes() -> None:
+    def kind(preset: str | None = None, **changed: object) -> str:
+        return kind_in_words(
+            "hogwild", preset, experiment("hogwild").configure("quick", changed).model_dump(mode="json")
+        )
+
+    assert kind("quick") == "Hogwild!, quick"
+    assert kind(trainers=4) == "Hogwild!, quick, trainers 4" and kind(seed=3) == "Hogwild!, quick, seed 3"
+    assert kind(trainers=4, seed=3, batch_size=8) == "Hogwild!" and kind_in_words("pets", None, {"lr": 1}) == "pets"

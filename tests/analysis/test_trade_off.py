@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -68,17 +69,29 @@ def test_the_direction_of_the_quality_and_a_tolerance_in_percent_count() -> None
         ),
         (
             [95.0, 96.0],
-            "test accuracy +0.000 points (the same, 2 seeds). A verdict needs 3 seeds of each",
+            "test accuracy +0.000 points (the same, 2 seeds). A verdict on a tolerance of 0.5 points needs 3 seeds of",
         ),
-        ([93.0], "test accuracy -2.000 points. A verdict needs 3 seeds of each value."),
+        ([93.0], "test accuracy -2.000 points. A verdict on a tolerance of 0.5 points needs 3 seeds of each value."),
     ],
 )
 def test_a_difference_that_few_seeds_do_not_tell_gets_numbers_without_a_verdict(
     of_50: Sequence[float], said: str
 ) -> None:
     found = weigh(ASKED, EVERY, runs({1: (40.0, [95.0, 96.0, 97.0]), 50: (0.8, of_50)}))
-    assert found.startswith("No verdict on a tolerance of 0.5 points. Cheaper, and not clear whether ")
-    assert said in found
+    is_short = len(of_50) < 3
+    less = (
+        "Less data exchanged: average every 50: data exchanged 0.8 MB instead of 40 MB of average every 1 (0.02 times"
+    )
+    assert found.startswith(
+        less if is_short else "No verdict on a tolerance of 0.5 points. Cheaper, and not clear whether "
+    )
+    assert said in found and found.count("0.8 MB") == 1
+
+
+def test_a_cost_in_time_is_not_known_from_one_run_of_each_value() -> None:
+    asked = TradeOff("perf/execution_time_s.last", "test/accuracy.last", 0.5, baseline={"average_every": 1})
+    some = [replace(run(every, 0, test_accuracy=95.0), execution_time_s=cost) for every, cost in ((1, 40.0), (50, 0.8))]
+    assert weigh(asked, EVERY, some).startswith("No verdict on a tolerance of 0.5 points. Cheaper, and not clear")
 
 
 def test_a_value_of_which_seeds_are_missing_does_not_win() -> None:

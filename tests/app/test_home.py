@@ -96,7 +96,7 @@ def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the
     at = (
         now()
     )  # as new as the runner's samples are, and one moment for both: the page shows those of the newest moment alone
-    store.machine.add([MachineSample(at, "host", "cpu_percent", 93.0), MachineSample(at, "host", "memory_mb", 2048.0)])
+    store.machine.add([MachineSample(at, "host", "cpu_percent", 93.0), MachineSample(at, "host", "memory_mb", 2_000.0)])
     found = slots(home)
     assert {status for status in lab if f'/run?run={lab[status]}"' in found["home-now"]} == {
         "running",

@@ -24,17 +24,17 @@ from tests.app.browsing import Client
 from tests.app.reading import html, opened, said
 from tests.waiting import PATIENCE_S
 
-MACHINE = Machine(8, (Gpu(0, "H200", 143_360), Gpu(1, "H200 <b>", 143_360)), "cpu", 62.0)
+MACHINE = Machine(8, (Gpu(0, "H200", 150_000), Gpu(1, "H200 <b>", 150_000)), "cpu", 62.0)
 
 
 def samples(minutes: float = 0.0, end: datetime | None = None) -> list[MachineSample]:
     at = ((end or now()) - timedelta(minutes=minutes)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    host = [("cpu_percent", 83.0), ("memory_mb", 4096.0), ("memory_percent", 6.6)]
+    host = [("cpu_percent", 83.0), ("memory_mb", 4_000.0), ("memory_percent", 6.6)]
     gpus = [
         ("gpu0", "gpu_percent", 97.0),
-        ("gpu0", "memory_mb", 2048.0),
+        ("gpu0", "memory_mb", 2_000.0),
         ("gpu1", "gpu_percent", 0.0),
-        ("gpu1", "memory_mb", 4096.0),
+        ("gpu1", "memory_mb", 4_000.0),
     ]
     return [
         *(MachineSample(at, "host", name, value) for name, value in host),
@@ -60,7 +60,7 @@ def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: No
         '<a href="/run?run=1">run 1</a> of Ada &lt;i&gt;, 3 cores</td><td>CPU 83 %, memory 4.0 of 62.0 GB</td>',
         (
             '<td>GPU 0, H200</td><td>allocated</td><td><a href="/run?run=1">run 1</a> of Ada &lt;i&gt;</td><td>97 %, '
-            "memory 2.0 of 140.0 GB</td>"
+            "memory 2.0 of 150.0 GB</td>"
         ),
         "<td>GPU 1, H200 &lt;b&gt;</td><td>used by another program</td><td>–</td>",
     ):

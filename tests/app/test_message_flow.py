@@ -150,6 +150,20 @@ def test_the_contest_has_equal_total_work_and_any_ready_made_sweep_a_lesson_size
     assert "; at least 25 runs, one at a time: about 6 min on two idle cores." in said(page)
 
 
+def test_the_lesson_size_says_before_the_launch_which_verdict_needs_more_seeds(home: Home) -> None:
+    page = opened("launch")
+    page.toggle(key="launch.lesson").set_value(True).run()
+    for name, needs in (
+        ("fsdp", "3 runs, one of each value; a verdict on test loss needs 3 seeds of each value: about 30 s"),
+        ("async_sgd", "6 runs, one of each value; a verdict needs 2 seeds of each value: about"),
+    ):
+        page.button(key=f"ready.{name}.{experiment(name).ready_sweeps[0].question}").click().run()
+        assert needs in said(page)
+        page.toggle(key="launch.lesson").set_value(False).run()
+        assert "a verdict" not in said(page)
+        page.toggle(key="launch.lesson").set_value(True).run()
+
+
 def test_the_lesson_size_applies_to_the_sweep_in_the_form_and_back(home: Home) -> None:
     page = opened("launch")
     (contest,) = experiment("batched_reinforce").ready_sweeps

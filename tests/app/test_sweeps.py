@@ -14,7 +14,15 @@ from streamlit.testing.v1 import AppTest
 from app.actions import sweep_forecast
 from app.actions.sweep_forecast import left
 from app.charts.sweep_charts import chart
-from app.charts.sweep_data import EXECUTION, default_metric, groups_of, metric_choices, rank_groups_of, references
+from app.charts.sweep_data import (
+    EXECUTION,
+    default_metric,
+    groups_of,
+    metric_asked,
+    metric_choices,
+    rank_groups_of,
+    references,
+)
 from app.compare import session_state
 from app.core import visitor
 from app.export.rerun_commands import sweep_again
@@ -799,3 +807,12 @@ def test_repeats_of_a_command_without_a_seed_are_called_so_on_its_sweep_and_in_c
     assert "repeat" in options and not any("seed" in each.lower() and "seeding" not in each.lower() for each in options)
     _, seeded = queued("python t.py --lr 1 --seed 3")
     assert "seed" in html(opened("compare", {"runs": ids_text(seeded), "tab": "differences"})).lower()
+
+
+@pytest.mark.parametrize(("name", "asked"), [("fsdp", "perf/memory_state"), ("sync_sgd", "test/accuracy")])
+def test_a_ready_made_sweep_opens_on_what_it_asks_for(home: Home, reader: Reader, name: str, asked: str) -> None:
+    ready = experiment(name).ready_sweeps[0]
+    over = {field: read_values(experiment(name).config, field, text) for field, text in ready.over.items()}
+    config = experiment(name).configure(ready.preset).model_dump(mode="json")
+    sweep_id = launch_sweep(home, SweepLaunch(Launch(name, config, "Ada"), over))
+    assert metric_asked(reader.sweeps.one(sweep_id), []) == asked

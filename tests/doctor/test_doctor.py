@@ -18,7 +18,7 @@ from engine.doctor.storage import Mount, data_sets, file_system, judge_file_syst
 from engine.home import ROOT, Home
 from engine.store.maintenance.integrity import probe
 
-GB = 2**30
+GB = 10**9
 
 
 TORCH = """

@@ -167,7 +167,7 @@ LONG_SICK = {
     "syntax": ("def :\n", "config.py, line 1: SyntaxError"),
     "endless": (config_of("endless", "while True: pass"), "more than 5 s of CPU time"),
     "sleeps": (config_of("sleeps", "import time; time.sleep(1e6)"), "config.py slept for 5 s"),
-    "gigabyte": (config_of("gigabyte", "x = bytes(1 << 30)"), "needs more than 1,024 MB of memory"),
+    "gigabyte": (config_of("gigabyte", "x = bytes(1 << 30)"), "needs more than 1,000 MB of memory"),
     "huge": (
         config_of("huge", presets="{f'p{n}': Preset('x' * 900, {}) for n in range(1000)}"),
         "at most 400,000 bytes",

@@ -14,7 +14,7 @@ from engine.runtime.usage import Telemetry
 from engine.system import machine
 from engine.system.machine import Gpu, visible_gpus
 
-GB = 2**30
+GB = 10**9
 NAMES = {0: "GPU-aaa0", 1: "GPU-aab1", 2: "GPU-b2"}
 OTHER = 2**22 + 1
 """The pid of another program: higher than Linux gives out."""
@@ -71,11 +71,11 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_lost_gpu_hides_no_other() -> None:
-    assert machine.machine().gpus == (Gpu(0, "H100", 80 * 1024), Gpu(1, "H100", 80 * 1024))
+    assert machine.machine().gpus == (Gpu(0, "H100", 80_000), Gpu(1, "H100", 80_000))
     assert set(machine.NvmlGpus().states()) == {0, 1}
     assert machine.gpu_load() == {
-        0: {"gpu_percent": 40.0, "memory_mb": 2048.0, "clock_mhz": 1980.0},
-        1: {"memory_mb": 2048.0, "clock_mhz": 1980.0},
+        0: {"gpu_percent": 40.0, "memory_mb": 2_000.0, "clock_mhz": 1980.0},
+        1: {"memory_mb": 2_000.0, "clock_mhz": 1980.0},
     }
     assert machine.gpu_memory_of([os.getpid()]) == {0: {os.getpid(): 0.0}}
 

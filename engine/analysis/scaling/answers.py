@@ -25,7 +25,7 @@ from engine.analysis.scaling.time_difference import (
     ratio,
     time_spent,
 )
-from engine.analysis.scaling.trade_off import weigh
+from engine.analysis.scaling.trade_off import needed, weigh
 from engine.analysis.statistics.intervals import Interval
 from engine.analysis.total_work import unequal_work_of
 from engine.config_values import value_in_words
@@ -54,6 +54,15 @@ def question(sweep: Sweep) -> ReadySweep | None:
     known = known_experiment(sweep.experiment)
     ready = known.ready_sweeps if known and not sweep.draw else ()
     return next((one for one in ready if set(one.over) == set(sweep.fields)), None)
+
+
+def verdict_needs(ready: ReadySweep) -> str:
+    """Return how many seeds of each value the verdict of a ready-made sweep needs, within a sentence; empty where one
+    run of each value answers its question.
+    """
+    if isinstance(ready.answer, TradeOff):
+        return needed(ready.answer)
+    return f"a verdict needs {LEAST_SEEDS} seeds of each value" if ready.answer == "staleness" else ""
 
 
 def charted(sweep: Sweep) -> tuple[str, str]:

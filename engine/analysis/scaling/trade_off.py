@@ -13,7 +13,7 @@ from engine.analysis.scaling.scaling_data import NoAnswer, by_values
 from engine.analysis.scaling.staleness import rounded
 from engine.analysis.statistics.intervals import FEWEST, Interval, mean_interval
 from engine.experiment import TradeOff
-from engine.metrics import Metric, metric, unit_of_difference
+from engine.metrics import Metric, depends_on_time, metric, unit_of_difference
 from engine.store.records import RunRow
 
 SEEDS = FEWEST["mean"]
@@ -70,8 +70,13 @@ def weigh(asked: TradeOff, fields: Sequence[str], runs: Sequence[RunRow]) -> str
     def listed(some: Sequence[Against]) -> str:
         return "; ".join(f"{each.name}: {_beside(each, baseline, asked)}" for each in some)
 
+    few = any(each.change.count < SEEDS for each in unclear)
+    is_cost_known = few and not within and not depends_on_time(_of(asked.cost).name)  # bytes need no repeats
+    needs = f"{SEEDS} seeds of each value" if few else "more seeds"
     if within:
         said = f"{upper_first(listed([within]))}, at most {tolerance} worse."
+    elif is_cost_known:
+        said = f"Less {cost}: {listed(unclear)}. A verdict on a tolerance of {tolerance} needs {needs}."
     elif unclear:
         said = f"No verdict on a tolerance of {tolerance}."
     elif worse:
@@ -80,12 +85,15 @@ def weigh(asked: TradeOff, fields: Sequence[str], runs: Sequence[RunRow]) -> str
         )
     else:
         said = f"{upper_first(baseline.name)}: no other value has less {cost} than its {of_baseline}."
-    if unclear:
-        few = any(each.change.count < SEEDS for each in unclear)
-        needs = f"{SEEDS} seeds of each value" if few else "more seeds"
+    if unclear and not is_cost_known:
         said += f" Cheaper, and not clear whether more than {tolerance} worse: {listed(unclear)}."
         said += f" A verdict needs {needs}."
     return said + (f" Cheaper, but worse: {listed(worse)}." if worse else "")
+
+
+def needed(asked: TradeOff) -> str:
+    """Return what a verdict needs, within a sentence."""
+    return f"a verdict on {_label(asked.quality)} needs {SEEDS} seeds of each value"
 
 
 def _weighed(asked: TradeOff, fields: Sequence[str], runs: Sequence[RunRow]) -> tuple[Weighed, list[Weighed]]:

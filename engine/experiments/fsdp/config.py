@@ -149,7 +149,12 @@ EXPERIMENT = Experiment(
             "What does sharding save?",
             "quick",
             {"stage": "ddp, sharded, full"},
-            TradeOff("perf/memory_state.last", "test/loss.last", 10, is_relative=True, baseline={"stage": "ddp"}),
+            TradeOff(
+                *("perf/memory_state.last", "test/loss.last", 10),
+                is_relative=True,
+                baseline={"stage": "ddp"},
+                asks_cost=True,
+            ),
             changes={"evaluate_every": 0},
             run_s=10,
         ),

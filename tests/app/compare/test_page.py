@@ -107,13 +107,14 @@ def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_sho
     assert [f'<a href="/run?run={run_id}"' in html(test) for run_id in ids] == [False] * 5 + [True]
     test = opened_at(runs="1,4", tab="differences")
     assert "<td>Trainers</td><td>2</td><td>4</td>" in html(test)
-    assert "<td>Batch size</td>" not in html(test)
+    assert "Batch size" not in html(test)
     assert "4 fields are equal in all 2 runs, and hidden." in words(test)
     assert words(test).count("A dash (–): the run has no such setting; none: it is empty.") == 1
     test.toggle(key=f"{AT}same").set_value(True).run()
-    assert "<td>Batch size</td>" in html(test) and "<td>Packages: torch</td><td>2.15</td><td>2.15</td>" in html(test)
+    assert "Batch size" in html(test)
+    assert '<td><span class="pl-nowrap">Packages: torch</span></td><td>2.15</td><td>2.15</td>' in html(test)
     assert test.query_params["same"] == "1"
-    assert "No band for trainers –: one run each. A band needs at least two" in words(
+    assert "No band for trainers –: one run. A band needs at least two" in words(
         opened_at(runs="1-6", group="trainers")
     )
     assert "No band: each group has one run." in words(opened_at(runs="1,4", group="trainers"))
@@ -127,7 +128,7 @@ def test_settings_without_effect_are_no_differences(home: Home, store: Store) ->
         for optimizer, momentum, decay, seed in (("sgd", 0.5, 0.1, 0), ("sgd", 0.5, 0.2, 1), ("adamw", 0.9, 0.1, 0))
     ]
     two, three = (opened_at(runs=ids_text(each), tab="differences") for each in (ids[:2], ids))
-    assert "<td>Seed</td>" in html(two) and "<td>Weight decay</td>" not in html(two)
+    assert "<td>Seed</td>" in html(two) and "Weight decay" not in html(two)
     assert "without effect in all 2 runs, and hidden." in words(two)
     assert "<td>Optimizer</td>" in html(three) and "<td>Momentum</td>" not in html(three)
     two.toggle(key=f"{AT}same").set_value(True).run()
@@ -141,7 +142,9 @@ def test_settings_without_effect_are_no_differences(home: Home, store: Store) ->
 
 def test_models_have_titles(home: Home, store: Store) -> None:
     ids = [compare.add(store, "sync_sgd", model=model) for model in ("mnist_net", "vit")]
-    assert "<td>MNIST net</td><td>vit</td>" in html(opened_at(runs=ids_text(ids), tab="differences"))
+    assert '<td><span class="pl-nowrap">MNIST net</span></td><td>vit</td>' in html(
+        opened_at(runs=ids_text(ids), tab="differences")
+    )
     assert "mnist_net" not in html(opened_at(runs=ids_text(ids), group="model"))
     with Reader.open(home) as reader:
         run = reader.runs.one(ids[0])
@@ -156,7 +159,8 @@ def test_a_list_among_the_differences_is_text(home: Home, ids: list[int], reader
     ]
     shown = differences_table(rows, reader.runs.some(ids[:2]), "Environment")
     assert all(f">{run_id}: " in shown for run_id in ids[:2])
-    assert "<td>stress 0.61, make 1.5</td><td>none</td>" in shown and "<td>A, B</td><td>A</td>" in shown
+    assert '<span class="pl-nowrap">stress 0.61, make 1.5</span></td><td>none</td>' in shown
+    assert '<span class="pl-nowrap">A, B</span></td><td>A</td>' in shown
 
 
 @pytest.mark.parametrize("tab", TABS)
@@ -171,7 +175,7 @@ def test_every_tab_opens_by_its_link_with_and_without_groups(home: Home, ids: li
 def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: Home, ids: list[int]) -> None:
     test = opened_at(runs="1,2,3,5")
     assert test.query_params == {"runs": "1-3,5", "v": "3"}
-    test.multiselect(key=f"{AT}group").set_value(["trainers"]).run()
+    test.multiselect(key=f"{AT}group").set_value(["trainers", "owner"]).run()
     test.selectbox(key=f"{AT}stat").set_value("median").run()
     test.selectbox(key=f"{AT}x").set_value("time").run()
     test.multiselect(key=f"{AT}metrics").set_value([LOSS]).run()
@@ -179,7 +183,7 @@ def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: 
     found = dict(test.query_params)
     assert found == {
         "runs": "1-3,5",
-        "group": "trainers",
+        "group": "trainers,owner",
         "stat": "median",
         "x": "time",
         "metrics": LOSS,
@@ -545,7 +549,8 @@ TWO, FOUR = ([{"trainers": count, "seed": seed} for seed in range(3)] for count 
         (TWO, ("experiment",)),
         ([*TWO, *REFERENCES], ("experiment",)),
         ([*TWO, *FOUR, *REFERENCES], ("experiment", "trainers")),
-        ([*TWO, FOUR[0]], ()),  # as many single runs as groups
+        ([*TWO, FOUR[0]], ("trainers",)),  # a group of one
+        ([*TWO[:2], FOUR[0], REFERENCES[0]], ("experiment", "trainers")),
         (TWO[:2], ()),
         ([*TWO, TWO[0]], ()),  # one seed twice
         ([*TWO[:2], {**TWO[2], "status": "failed"}], ()),
@@ -573,6 +578,35 @@ def test_runs_that_repeat_each_other_open_grouped(
         for number, one in enumerate(runs)
     ]
     assert usual_grouping(rows) == fields
+
+
+def test_a_single_run_among_repetitions_is_a_group_of_one_and_sentences_say_so(home: Home, store: Store) -> None:
+    ids = [compare.add(store, "hogwild", seed=seed, trainers=2, level=2.0) for seed in range(3)]
+    ids.append(compare.add(store, "hogwild", seed=0, trainers=4))
+    test = opened_at(runs=ids_text(ids))
+    assert test.multiselect(key=f"{AT}group").value == ["trainers"]
+    assert "trainers 2" in words(test) and "trainers 4" in words(test) and "One run each" not in words(test)
+    assert "No band for trainers 4: one run. A band needs" in words(opened_at(runs=ids_text(ids), tab="bars"))
+
+
+def test_single_runs_are_named_where_the_first_two_groups_have_one_run_each(reader: Reader, ids: list[int]) -> None:
+    run = next(each for each in reader.runs.some(ids) if "test/accuracy" in each.last)
+    of = {"a": [97.0], "b": [96.0], "c": [90.0, 91.0, 92.0]}
+    groups = {
+        name: [
+            replace(run, id=number, config={**run.config, "seed": seed}, last={**run.last, "test/accuracy": value})
+            for seed, (number, value) in enumerate(enumerate(values, 10 * place))
+        ]
+        for place, (name, values) in enumerate(of.items())
+    }
+    assert "The first two have one run each: other seeds may change the order." in reached_most(groups)
+
+
+def test_a_long_value_among_the_differences_is_one_line_with_all_of_it_on_hover(home: Home, ids: list[int]) -> None:
+    long = "a value of many words " * 4
+    shown = differences_table([Row("note", (long, "short one"), differs=True)], [], "Config")
+    assert f'<td><span title="{long}"><span class="pl-nowrap">a value of' in shown and "…</span></span></td>" in shown
+    assert '<td><span class="pl-nowrap">short one</span></td>' in shown
 
 
 def test_obvious_groups_are_the_default_until_others_are_selected(home: Home, ids: list[int]) -> None:
@@ -639,7 +673,7 @@ def test_settings_with_many_values_are_ranges_or_a_few_values(reader: Reader, id
         for number, (lr, opt) in enumerate(((1e-5, "sgd"), (1e-4, "adam"), (1e-1, "lion")))
     }
     assert may_explain(groups, ()) == (
-        "Also different, which may explain the results: batch size 8 to 32; lr 1e-05 to 0.1; opt sgd, adam, lion."
+        "Different, which may explain the results: batch size 8 to 32; lr 1e-05 to 0.1; opt sgd, adam, lion."
     )
 
 
