@@ -247,7 +247,9 @@ class LabTools:
         return answer({"sweeps": sweeps or "none", "duels": duels or "none"})
 
     def ranks(self, run_id: RunId) -> str:
-        """Show what each rank does and whom it waits for, and whether the run hangs, where and why."""
+        """Show what each rank does and whom it waits for, and whether the run hangs, where and why; of a queued run,
+        why it waits.
+        """
         found = self._connect().ranks(run_id)
         return answer(_split(found, ("at",), ("verdict", "ranks")))
 

@@ -301,6 +301,18 @@ def tasks(lab: AgentLab) -> list[Task]:
             lambda told: {each["run_id"]: each[PEOPLE]["reason"] for each in told["runs"]}[lab.queued[0]] == reason,
         ),
         (
+            "And its ranks?",
+            *("ranks", {"run_id": lab.queued[0]}),
+            lambda told: (
+                told[PEOPLE]["verdict"]
+                == {
+                    "state": "QUEUED",
+                    "sentence": f"Run {lab.queued[0]} is queued: {reason.removeprefix('waits: ')}.",
+                }
+                and "ranks" not in told[PEOPLE]
+            ),
+        ),
+        (
             "Why does that run wait?",
             *("run", {"run_id": lab.queued[0]}),
             lambda told: told[PEOPLE]["wait_reason"] == reason,
@@ -336,7 +348,7 @@ def test_a_real_client_gets_its_answers_right(lab: AgentLab) -> None:
             for question, tool, arguments, is_right in (asked := tasks(lab)):
                 if not is_right(told := await call(tool, **arguments)):
                     wrong[question] = told
-            assert not wrong and len(asked) == 24 and lab.counts() == before
+            assert not wrong and len(asked) == 25 and lab.counts() == before
             await _launch_cancel_and_note(lab, call)
 
     within(asked)
