@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from engine.errors import cut, enumeration
 from engine.metrics import is_rate
 from engine.parallab_client import Parallab, ParallabError
 from engine.registry import EXPERIMENTS
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
 
 PEOPLE = "written_by_people"
 INSTRUCTIONS = f"""Distributed-training experiments of one Parallab lab, with the rights of one person's token.
@@ -245,7 +247,9 @@ class LabTools:
         return answer({"sweeps": sweeps or "none", "duels": duels or "none"})
 
     def ranks(self, run_id: RunId) -> str:
-        """Show what each rank does and whom it waits for, and whether the run hangs, where and why."""
+        """Show what each rank does and whom it waits for, and whether the run hangs, where and why; of a queued run,
+        why it waits.
+        """
         found = self._connect().ranks(run_id)
         return answer(_split(found, ("at",), ("verdict", "ranks")))
 
@@ -371,20 +375,49 @@ TOOLS_FOR_PAGES = {
 def server(connect: Callable[[], Parallab], version: str) -> "MCPServer[Any]":
     """Return the server of all tools; `connect` gives a client of the lab for each call. Needs the package mcp."""
     from mcp.server import MCPServer
+    from mcp.server.mcpserver.tools import Tool
     from mcp.types import ToolAnnotations
 
-    made: MCPServer[Any] = MCPServer("parallab", instructions=INSTRUCTIONS, version=version, log_level="ERROR")
-    tools = LabTools(connect)
+    class LabTool(Tool):
+        """A tool that refuses arguments it does not have, which the SDK ignores."""
+
+        async def run(self, arguments: dict[str, Any], *given: Any, **more: Any) -> Any:
+            if sentence := _unknown(self.name, arguments, list(self.parameters["properties"])):
+                raise _refusal(sentence)
+            return await super().run(arguments, *given, **more)
+
+    tools, made = LabTools(connect), list[Tool]()
     for name in (name for name in vars(LabTools) if not name.startswith("_")):
         hints = {"read_only_hint": name not in CHANGES, "open_world_hint": False, **CHANGES.get(name, {})}
         annotations = ToolAnnotations(**hints)
-        made.add_tool(_refusing(getattr(tools, name)), name, annotations=annotations, structured_output=False)
-    return made
+        tool = _refusing(getattr(tools, name))
+        made.append(LabTool.from_function(tool, name, annotations=annotations, structured_output=False))
+        made[-1].parameters["additionalProperties"] = False
+    return MCPServer("parallab", instructions=INSTRUCTIONS, version=version, log_level="ERROR", tools=made)
+
+
+MOST_UNKNOWN = 3
+"""Arguments that a refusal names."""
+FILLER = "random_string"
+"""Argument that agents' programs such as Cursor send to a tool without arguments."""
+
+
+def _unknown(tool: str, given: Iterable[str], known: Sequence[str]) -> str:
+    """Return the refusal of arguments that a tool does not have; empty without any."""
+    unknown = [repr(cut(name)) for name in given if name not in known and (known or name != FILLER)]
+    what = f"its arguments are {enumeration(known)}" if known else "it takes none"
+    return f"{tool} has no argument {enumeration(unknown[:MOST_UNKNOWN], 'or')}; {what}." if unknown else ""
+
+
+def _refusal(sentence: str, problems: Mapping[str, Any] = {}) -> "ToolError":
+    """Return the error that answers a refusal, which may quote people."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    return ToolError(answer({PEOPLE: {"refusal": sentence, "problems": problems}}))
 
 
 def _refusing(tool: Callable[..., str]) -> Callable[..., str]:
     """Return a tool that answers a refusal of the lab as an error with its sentence, which may quote people."""
-    from mcp.server.mcpserver.exceptions import ToolError
 
     @wraps(tool)
     def refusing(*args: Any, **given: Any) -> str:
@@ -394,7 +427,6 @@ def _refusing(tool: Callable[..., str]) -> Callable[..., str]:
             refusal = str(error)
             for page, tool_named in TOOLS_FOR_PAGES.items():
                 refusal = refusal.replace(page, tool_named)
-            told = {"refusal": refusal, "problems": getattr(error, "problems", {})}
-            raise ToolError(answer({PEOPLE: told})) from None
+            raise _refusal(refusal, getattr(error, "problems", {})) from None
 
     return refusing

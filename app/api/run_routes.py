@@ -118,7 +118,8 @@ def run(run_id: RunId) -> RunInFull:
 def ranks(run_id: RunId) -> HealthTold:
     """Return what each rank of a run is doing, whom it waits for, and the verdict on whether one stands still."""
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
-        return HealthTold.model_validate(reader.details.health_now(run_id))
+        reason = wait_reason(reader, reader.runs.one(run_id))
+        return HealthTold.model_validate(reader.details.health_now(run_id, reason))
 
 
 @router.get("/runs/{run_id}/logs", summary="Read a log", responses={404: told("Unknown run or log.")})

@@ -289,10 +289,12 @@ class RankActivity(Shape):
 class VerdictTold(Shape):
     """Whether a run stands still."""
 
-    state: VerdictState = Field(description="HUNG: no rank makes progress; STALLED: one does not.")
+    state: VerdictState = Field(
+        description="HUNG: no rank makes progress; STALLED: one does not; QUEUED: the sentence says why the run waits."
+    )
     rank: str = Field(description="Role of the rank that is the cause; empty if none is.")
     cause: str = Field(description="Such as stopped, dead, deadlock or stuck.")
-    sentence: str = Field(description="Description of the problem.")
+    sentence: str = Field(description="Description of the problem, or of the wait of a queued run.")
 
 
 class HealthTold(Shape):

@@ -9,6 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from app.core.assets import at
+from app.people.dialogs import UNTIL_CLOSED, show_secrets, unclosed
 from app.ui import components, current_user
 from app.ui.html import as_text, entry, facts, link, strong, table, when
 from app.ui.store_access import command, give, reading, say_trouble
@@ -173,11 +174,11 @@ SCOPE_WORDS: dict[Scope, str] = {
 USUAL_DAYS = 90
 USES_S = 10.0
 """Interval at which the list of tokens is read again."""
-_NAME, _SCOPE, _DAYS, _RUNS, _MADE = (f"account.token.{name}" for name in ("name", "scope", "days", "runs", "made"))
+_NAME, _SCOPE, _DAYS, _RUNS = (f"account.token.{name}" for name in ("name", "scope", "days", "runs"))
 
 
 def tokens(me: Person) -> None:
-    """Show the form, the token just created, the list of tokens, and how one is used."""
+    """Show the form, new tokens until they are closed, the list of tokens, and how one is used."""
     scopes: list[Scope] = [*SCOPES] if ROLES.index(me.role) >= ROLES.index("member") else ["read"]
     with st.form("account.token", border=True):
         with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -191,9 +192,7 @@ def tokens(me: Person) -> None:
                 st.number_input("Runs of an agent", 1, MOST_AGENT_RUNS, AGENT_RUNS, 1, key=_RUNS, width=140, help=words)
         st.form_submit_button("Create token", on_click=_make, args=(me.name,))
         say_trouble(_NAME)
-    if (made := st.session_state.pop(_MADE, None)) is not None:
-        st.success("Token created. Copy it now: it is shown only once, and the lab stores only its hash.")
-        st.code(made, language=None)
+    show_secrets()
     _list(me.name)
     st.caption("In a script or a terminal, with the token in PARALLAB_TOKEN:")
     address = page_address("/api/v1/runs?limit=3")
@@ -237,12 +236,14 @@ def _until(one: Token) -> str:
 
 
 def _make(name: str) -> None:
-    """Create the token before the page reruns; the page shows it once."""
+    """Create the token before the page reruns, which shows it."""
     purpose, scope, days = str(st.session_state[_NAME]), st.session_state[_SCOPE], int(st.session_state[_DAYS])
     runs = int(st.session_state[_RUNS]) if scope == "agent" else None
+    kept = unclosed()
 
     def make(store: Store) -> None:
-        st.session_state[_MADE] = store.tokens.make(name, purpose, scope, by=name, days=days, agent_runs=runs)
+        made = store.tokens.make(name, purpose, scope, by=name, days=days, agent_runs=runs)
+        kept.append((f"Token created. The lab stores only its hash. {UNTIL_CLOSED}", made))
 
     if give(make, _NAME):
         st.session_state[_NAME] = ""

@@ -20,23 +20,38 @@ from engine.store import Person, Store
 from engine.store.access.people import EMAIL_LENGTH, NAME_LENGTH
 
 _TYPED, _ADDRESS = "people.typed", "people.list.printed_address"
+UNTIL_CLOSED = "It is shown only until you close this."
 DONE = "people.done"
 """What the last dialog did, for the page to say."""
 _unconfirmed: dict[str, list[Slip]] = {}
 """New passwords that an admin has not confirmed as printed or saved, by the store's key of their sign-in: only in the
 memory of this process, so that they survive a reload of the page and nothing else.
 """
+_unclosed: dict[str, list[tuple[str, str]]] = {}
+"""Generated passwords and tokens that their reader has not closed, each after a sentence on it; kept like those."""
 
 
-def shown_once(name: str, password: str) -> None:
-    """Show a generated password, for an admin to hand over."""
-    st.write(
-        as_text(
-            f"Password of {name}, shown only once. Send it through a private channel; it can be changed on the "
-            "Account page."
-        )
-    )
-    st.code(password, language=None)
+def unclosed() -> list[tuple[str, str]]:
+    """Return the secrets that `show_secrets` shows. Who makes one takes the list before, and appends it to that: a
+    press meanwhile ends a script or callback at its next look at the session's state.
+    """
+    return _unclosed.setdefault(current_user.key(), [])
+
+
+def show_secrets() -> None:
+    """Show new secrets in a dialog, until it is closed there; it shows them again after a reload."""
+    if found := unclosed():
+        _show(found)
+
+
+@st.dialog("Copy this now", dismissible=False)
+def _show(found: list[tuple[str, str]]) -> None:
+    for sentence, secret in found:
+        st.write(as_text(sentence))
+        st.code(secret, language=None)
+    if st.button("Close", type="primary", key="people.secrets.close"):
+        found.clear()
+        st.rerun()
 
 
 @st.dialog("Accounts added", width="large", dismissible=False)
@@ -114,15 +129,19 @@ def ask_password(name: str) -> None:
 
 
 def _set(name: str, typed: str) -> None:
-    made, who = "" if typed else passwords.made(), current_user.whoever()
+    made, who, kept = "" if typed else passwords.made(), current_user.whoever(), unclosed()
+    done = f"Password of {name} changed. All their browsers are signed out."
 
     def change(store: Store) -> Person:
-        return store.people.set_password(name, typed or made, by=who)
+        changed = store.people.set_password(name, typed or made, by=who)
+        if made:
+            kept.append((f"{done} Send the new one through a private channel. {UNTIL_CLOSED}", made))
+        return changed
 
     if command(change) is not None:
-        st.success(as_text(f"Password of {name} changed. All their browsers are signed out."))
-        if made:
-            shown_once(name, made)
+        if not made:
+            st.session_state[DONE] = as_text(done)
+        st.rerun()
 
 
 @st.dialog("Disable this account?")
@@ -235,6 +254,8 @@ def adding_list() -> None:
         say_trouble(_NAMES)
     if slips := _unconfirmed.get(current_user.key()):
         show_sheet(slips)
+    else:
+        show_secrets()
 
 
 def _add_list() -> None:

@@ -424,7 +424,8 @@ def ranks_command(run_id: int = ID, watch: bool = option("Print again each secon
     """Show what each rank of a run is doing, whom it waits for, and whether one stands still."""
     while True:
         with Reader.open(Home.find()) as reader:
-            run, health = reader.runs.one(run_id), reader.details.health_now(run_id)
+            run = reader.runs.one(run_id)
+            health = reader.details.health_now(run_id, _wait_reason(reader, run))
         answer(health.plain(), _activity(health))
         if not watch or run.status in ENDED:
             return

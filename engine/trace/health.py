@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 ProcessState = Literal["running", "sleeping", "stopped", "disk wait", "dead", "ended"]
-VerdictState = Literal["STARTING", "RUNNING", "WAITING", "SLOW", "STALLED", "HUNG", "ENDED"]
+VerdictState = Literal["QUEUED", "STARTING", "RUNNING", "WAITING", "SLOW", "STALLED", "HUNG", "ENDED"]
 """HUNG: no rank makes progress. STALLED: one rank makes none, while others do. SLOW: others wait for a rank that works.
 WAITING: none moves, because one works on something long, such as an evaluation.
 """

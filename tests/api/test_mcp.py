@@ -301,6 +301,18 @@ def tasks(lab: AgentLab) -> list[Task]:
             lambda told: {each["run_id"]: each[PEOPLE]["reason"] for each in told["runs"]}[lab.queued[0]] == reason,
         ),
         (
+            "And its ranks?",
+            *("ranks", {"run_id": lab.queued[0]}),
+            lambda told: (
+                told[PEOPLE]["verdict"]
+                == {
+                    "state": "QUEUED",
+                    "sentence": f"Run {lab.queued[0]} is queued: {reason.removeprefix('waits: ')}.",
+                }
+                and "ranks" not in told[PEOPLE]
+            ),
+        ),
+        (
             "Why does that run wait?",
             *("run", {"run_id": lab.queued[0]}),
             lambda told: told[PEOPLE]["wait_reason"] == reason,
@@ -331,11 +343,12 @@ def test_a_real_client_gets_its_answers_right(lab: AgentLab) -> None:
             assert len(tools) == 14 and set(CHANGES) == {"launch", "cancel", "note"}
             assert {name for name, each in tools.items() if not each.annotations.read_only_hint} == set(CHANGES)
             assert all(each.description and each.input_schema["type"] == "object" for each in tools.values())
+            assert not any(each.input_schema["additionalProperties"] for each in tools.values())
             call, before, wrong = caller(session), lab.counts(), {}
             for question, tool, arguments, is_right in (asked := tasks(lab)):
                 if not is_right(told := await call(tool, **arguments)):
                     wrong[question] = told
-            assert not wrong and len(asked) == 24 and lab.counts() == before
+            assert not wrong and len(asked) == 25 and lab.counts() == before
             await _launch_cancel_and_note(lab, call)
 
     within(asked)
@@ -357,6 +370,23 @@ async def _launch_cancel_and_note(lab: AgentLab, call: Call) -> None:
         await call("note", run_id=lab.failed, text="The batch was empty.")
     with Reader.open(lab.home) as reader:
         assert reader.runs.one(lab.failed).note == "The batch was empty."
+
+
+def test_unknown_arguments_are_refused_with_those_that_the_tool_has(lab: AgentLab) -> None:
+    """A tool without arguments ignores the one that agents' programs fill in."""
+
+    async def asked() -> None:
+        before = lab.counts()
+        async with in_memory(lab, lab.tokens["mo", "agent"]) as call:
+            assert await call("run", run=lab.finished) == "run has no argument 'run'; its arguments are run_id."
+            told = await call("launch", experiment="hogwild", dryrun=False, dry_run=False, name="x")
+            assert told.startswith("launch has no argument 'dryrun' or 'name'; its arguments are experiment, preset,")
+            assert await call("queue", owner="mo") == "queue has no argument 'owner'; it takes none."
+            assert len(await call("fit", sweep_id=lab.sweep, **{"x" * 9_000: 1})) < 200
+            assert (await call("queue", random_string="x"))["queued"]
+        assert lab.counts() == before
+
+    within(asked)
 
 
 def test_orders_in_text_are_marked_as_text_and_start_nothing(lab: AgentLab) -> None:
@@ -426,8 +456,8 @@ def test_each_role_gets_from_each_tool_what_the_api_gives_it(lab: AgentLab) -> N
             with httpx.Client(headers={"authorization": f"Bearer {token}"}, timeout=PATIENCE_S) as api:
                 async with in_memory(lab, token) as call:
                     if scope == "launch":
-                        for tool in CHANGES:
-                            assert await call(tool, run_id=lab.finished, text="x", experiment="hogwild") == UNMARKED
+                        given = {"launch": quick, "cancel": {"run_id": 1}, "note": {"run_id": 1, **note}}
+                        assert [await call(tool, **given[tool]) for tool in CHANGES] == [UNMARKED] * 3
                         continue
                     for tool, (arguments, path) in reads.items():
                         await _same(call(tool, **arguments), api.get(f"{lab.address}/api/v1{path}"))

@@ -10,7 +10,7 @@ from app.ui.html import TERMS
 from engine.home import ROOT
 from tests.browser.axe import findings, grave
 from tests.browser.consoles import Console, Lab
-from tests.browser.places import settle
+from tests.browser.places import settle, turn
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.browser
@@ -118,6 +118,16 @@ def test_the_theme_is_chosen_by_keyboard_charts_follow_and_every_page_keeps_it(l
     page.emulate_media(color_scheme="dark")
     settle(page, "dark")
     page.evaluate("localStorage.clear()")
+
+
+def test_the_veil_behind_a_dialog_darkens_the_page_in_both_themes(lab: Lab, page: Page) -> None:
+    opened(page, lab.address, f"/run?run={lab.running}")
+    page.get_by_role("button", name="Cancel").click()
+    veil = page.get_by_test_id("stDialog")
+    expect(veil.get_by_role("button", name="Keep running")).to_be_visible()
+    for scheme in ("light", "dark"):
+        turn(page, scheme)
+        expect(veil).to_have_css("background-color", re.compile(r"rgba\(0, 0, 0, 0\.\d+\)"))
 
 
 def test_a_term_opens_its_definition_and_the_glossary_finds_others(lab: Lab, page: Page) -> None:

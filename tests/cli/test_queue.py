@@ -53,6 +53,7 @@ def test_the_queue_is_listed_in_order_with_reasons(parallab: Parallab, home: Hom
     ]
     assert lines[1].endswith("at once  starts next")
     assert lines[2].endswith("held by bea")
+    assert parallab("ranks", "1").stdout == "QUEUED. Run 1 is queued: held by bea.\n"
 
 
 def test_run_with_detach_does_what_submit_does(parallab: Parallab, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

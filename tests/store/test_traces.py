@@ -111,6 +111,14 @@ def test_what_the_ranks_do_is_replaced_and_says_how_a_run_ended(home: Home) -> N
         assert store.read.details.health(run_id) == well
         said = [each.detail for each in store.read.details.events(run_id) if each.kind == "continues"]
         assert said == ["Trainer1 continues."]
+        queued = basic.add(store, "Ada")
+        for reason, why in (
+            ("waits for 2 cores", ": waits for 2 cores"),
+            ("waits: no runner", ": no runner"),
+            (None, ""),
+        ):
+            found = store.read.details.health_now(queued, reason)
+            assert found == Health("", (), Verdict("QUEUED", sentence=f"Run {queued} is queued{why}."))
         store.claims.end(run_id, "failed", "It failed.")
         now = store.read.details.health_now(run_id)
         assert (now.verdict.state, now.verdict.sentence) == ("ENDED", f"Run {run_id} failed. It failed.")

@@ -28,7 +28,7 @@ async function drawPlot(node, name, traces, theme, layout) {
   const shown = applySize(node, applyDashes(node, view.traces), tickLog(view.traces, sight));
   const empty = isEmpty(shown.traces) ? { xaxis: { ...shown.layout.xaxis, visible: false }, yaxis: { ...shown.layout.yaxis, visible: false }, annotations: [EMPTY] } : {};
   const roomy = roomForEnds(node, shown.traces, theme, applyHover(node, shown.traces, { ...shown.layout, ...empty }));
-  await window.Plotly.react(node, shown.traces, themedLayout(theme, roomy, node.presented ? PRESENT.font : 12), PLOT_CONFIG);
+  await window.Plotly.react(node, shown.traces, themedLayout(theme, roomy, node.presented ? presentedFont(node) : 12), PLOT_CONFIG);
   followHover(node);
   followZoom(node);
   labelEnds(node, theme);

@@ -2,7 +2,7 @@
 
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "x", "star"];
-const PRESENT = { font: 24, line: 2.2, marker: 1.8 };
+const PRESENT = { font: 24, least: 14, letters: 24, line: 2.2, marker: 1.8 };
 
 function keyOf(node) {
   return node.dataset.key ?? node.dataset.file;
@@ -94,9 +94,15 @@ function toggleDashes(node) {
   return redraw(node);
 }
 
+// The text of a presented chart: large, but on a phone so that the title of an axis fits.
+function presentedFont(node) {
+  return Math.min(PRESENT.font, Math.max(PRESENT.least, node.clientWidth / PRESENT.letters));
+}
+
 // A presented chart fills its box, with text and lines for a projector.
 function applySize(node, traces, layout) {
   if (!node.presented) return { traces, layout };
+  const size = presentedFont(node) / PRESENT.font;
   const names = new Set(traces.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name));
   const filled = { height: node.clientHeight, showlegend: layout.showlegend === false ? names.size > 1 : layout.showlegend };
   return {
@@ -104,8 +110,8 @@ function applySize(node, traces, layout) {
     layout: {
       ...layout,
       ...filled,
-      margin: { l: 80, r: 30, t: 16, b: 80 },
-      annotations: layout.annotations?.map((note) => ({ ...note, font: { ...note.font, size: PRESENT.font * 0.8 } })),
+      margin: { l: 80 * size, r: 30, t: 16, b: 80 * size },
+      annotations: layout.annotations?.map((note) => ({ ...note, font: { ...note.font, size: size * PRESENT.font * 0.8 } })),
       shapes: layout.shapes?.map((shape) => ({ ...shape, line: { ...shape.line, width: (shape.line?.width ?? 1) * PRESENT.line } })),
     },
   };

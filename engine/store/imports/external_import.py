@@ -30,6 +30,8 @@ IMPORTED_EXPERIMENT = "imported"
 BATCH = 5_000
 """Number of points held in memory while a run is written."""
 
+LEAST_SPAN_S = 0.05
+"""A shorter time is that of writing the values, such as by a program that converts them, not that of a run."""
 
 MOST_FILE_BYTES = 2 << 30
 """Bytes of all files of an import: models can have hundreds of GB, and an import has minutes."""
@@ -57,7 +59,7 @@ class ExternalRun:
     created_at: str
     ended_at: str
     seconds: float
-    """Duration from its first to its last time."""
+    """Duration from its first to its last time; below `LEAST_SPAN_S` it has none."""
     experiment: str = IMPORTED_EXPERIMENT
     name: str = ""
     owner: str = "unknown"
@@ -91,6 +93,7 @@ def take_in(store: Store, runs: Sequence[ExternalRun], *, file: str, by: str) ->
         with arriving(here, origins) as connection:
             for run_id, run in zip(here.ids, runs, strict=True):
                 config = json.dumps(run.config)
+                is_timed = run.seconds >= LEAST_SPAN_S
                 texts = {
                     "experiment": in_one_line(run.experiment),
                     "name": in_one_line(run.name),
@@ -108,8 +111,8 @@ def take_in(store: Store, runs: Sequence[ExternalRun], *, file: str, by: str) ->
                         **dict.fromkeys(SLOTS, 0),
                         "created_at": run.created_at,
                         "started_at": run.created_at,
-                        "ended_at": run.ended_at,
-                        "execution_time_s": run.seconds,
+                        "ended_at": run.ended_at if is_timed else run.created_at,
+                        "execution_time_s": run.seconds if is_timed else None,
                     },
                     **APPENDED,
                 )

@@ -70,9 +70,15 @@ class RunDetails:
         row = self.db.row("SELECT health FROM run_health WHERE run_id = ?", [run_id])
         return Health.of(json.loads(row["health"])) if row else None
 
-    def health_now(self, run_id: int) -> Health:
-        """Return a run's ranks and the verdict on them; that of a run which has ended says how. Raises NoSuchRun."""
-        run, health = RunReader(self.db).one(run_id), self.health(run_id) or Health("", (), Verdict("STARTING"))
+    def health_now(self, run_id: int, reason: str | None = None) -> Health:
+        """Return a run's ranks and the verdict on them; that of a queued run has the `reason` why it waits, that of one
+        which has ended says how. Raises NoSuchRun.
+        """
+        run = RunReader(self.db).one(run_id)
+        if run.status == "queued":
+            why = f": {reason.removeprefix('waits: ')}" if reason else ""
+            return Health("", (), Verdict("QUEUED", sentence=f"Run {run_id} is queued{why}."))
+        health = self.health(run_id) or Health("", (), Verdict("STARTING"))
         if run.status not in ENDED:
             return health
         verdict = Verdict("ENDED", sentence=f"Run {run_id} {run.status}. {run.cause}".strip())

@@ -27,9 +27,9 @@ extreme (min, max), or sum (count).
 """
 
 ELAPSED = (
-    "coalesce(runs.execution_time_s, runs.time_before_s + "
+    "nullif(coalesce(runs.execution_time_s, runs.time_before_s + "
     "86400 * (julianday(coalesce(runs.ended_at, iif(runs.report_key IS NULL, NULL, runs.heartbeat_at), 'now')) "
-    "- julianday(runs.started_at)))"
+    "- julianday(runs.started_at))), 0)"
 )
 """`RunRow.elapsed_s` as SQL."""
 _RATE = (

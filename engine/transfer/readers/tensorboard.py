@@ -15,7 +15,7 @@ from typing import IO, Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-from engine.store.imports.external_import import ExternalRun
+from engine.store.imports.external_import import LEAST_SPAN_S, ExternalRun
 from engine.store.runs.origins import fingerprint
 from engine.transfer.archives import Members, opened, shown
 from engine.transfer.import_bounds import (
@@ -122,6 +122,10 @@ class _Folder:
         self.name, self.room = name, room
         self.values = Values(f"'{shown(name)}'", room)
         self.config: dict[str, Any] = {}
+        self.span = (math.inf, 0.0)
+        """First time of all events, and last time of those with a summary: a file converted from another program begins
+        with the time of the conversion.
+        """
         self.digest = sha256()
 
     def take(self, source: Members, name: str) -> list[str]:
@@ -142,6 +146,8 @@ class _Folder:
         except DecodeError:
             left_out["records that are not events of TensorBoard"] += 1
             return
+        if 0 < event.wall_time < LATEST_S:
+            self._widen((event.wall_time, event.wall_time if event.summary.value else 0.0))
         for value in event.summary.value:
             about = value.metadata.plugin_data
             number = scalar_of(value, about.plugin_name)
@@ -159,9 +165,13 @@ class _Folder:
     def join(self, summary: "_Folder") -> None:
         """Take the hyperparameters and the last values of a run's summary."""
         self.config = summary.config
+        self._widen(summary.span)
         for point, at in zip(summary.values.points(0.0), summary.values.moments, strict=True):
             name = point.name if point.name not in self.values.names else f"hparams/{point.name}"
             self.values.add(name, at, point.step, point.value)
+
+    def _widen(self, span: tuple[float, float]) -> None:
+        self.span = (min(self.span[0], span[0]), max(self.span[1], span[1]))
 
     def _cut(self, room: ImportBudget) -> int:
         """Keep the parameters that fit a run, and return the number of the others."""
@@ -173,6 +183,8 @@ class _Folder:
     def run(self) -> ExternalRun:
         """Return the run of the folder."""
         begin, end = min(self.values.moments), max(self.values.moments)
+        if end - begin < LEAST_SPAN_S and self.span[1]:
+            begin, end = self.span
         name = self.name[:LONGEST_NAME] or "events"
         if count := self._cut(self.room):
             self.values.notes.append(f"'{shown(self.name)}': left out {count:,} {_OVER}.")

@@ -90,6 +90,17 @@ def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(lab: Lab, p
     picture(page, 2)
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_buttons_behind_a_name_are_in_one_row(lab: Lab, page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{lab.address}/compare?runs={lab.compared[0]}-{lab.compared[4]}&group=none&base={lab.compared[0]}")
+    rows = page.locator(".pl-lines tbody th")
+    expect(rows).to_have_count(5)
+    for row in rows.all():
+        link, base = (row.locator(each).bounding_box() for each in ("a", ".pl-base"))
+        assert link and base and abs(link["y"] - base["y"]) < link["height"] / 2
+
+
 SEEN = """node => { const [from, to] = node.layout.xaxis.range; return Array.from(node._fullData[0].x).filter(x => x >= from && x <= to).length }"""  # noqa: E501
 
 

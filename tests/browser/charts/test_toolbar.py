@@ -117,6 +117,20 @@ def test_a_wall_screen_stays_presented_until_the_next_run_has_values_and_after_a
     expect(page).not_to_have_url(re.compile("present="))
 
 
+def test_on_a_phone_the_titles_of_a_presented_chart_and_its_close_button_are_whole(lab: Lab, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{lab.address}/run?run={lab.compared[0]}&present=curve train/loss")
+    chart = page.locator(".pl-plot[data-metric='train/loss']")
+    wait_until(lambda: chart.count() and chart.evaluate(SHOWN)["fills"], "the chart is presented")
+    settle(page)
+    title, whole = (each.bounding_box() for each in (chart.locator(".xtitle"), chart))
+    assert title and whole
+    assert whole["x"] <= title["x"] and title["x"] + title["width"] <= whole["x"] + whole["width"]
+    close = chart.locator('.modebar-btn[data-title^="Present"]')
+    expect(close).to_have_text("Close")
+    assert close.evaluate("button => button.scrollHeight <= button.clientHeight")
+
+
 def test_a_presented_figure_names_its_lines_and_ends_by_the_same_button(lab: Lab, page: Page) -> None:
     page.goto(compared(lab, "&group=trainers&v=2"))
     plot = figure(page)

@@ -53,6 +53,30 @@ def test_a_folder_of_event_files_is_a_run_each(ours: Store, tmp_path: Path) -> N
         assert origin and (origin.kind, origin.file) == ("tensorboard", "board")
 
 
+BEGIN = 1_700_000_000.0
+SPANS = [
+    ("of one moment", [(BEGIN, True), (BEGIN, True)], None),
+    ("written at once", [(BEGIN, True), (BEGIN + 0.03, True)], None),
+    ("one scalar, after the writer was opened", [(BEGIN, False), (BEGIN + 60, True)], 60.0),
+    ("converted later", [(BEGIN + 1e8, False), (BEGIN, True)], None),
+    ("without times", [(BEGIN, False), (0.0, True)], None),
+    ("scalars over a time", [(BEGIN - 9, False), (BEGIN, True), (BEGIN + 0.5, True)], 0.5),
+]
+
+
+@pytest.mark.parametrize(("times", "seconds"), [row[1:] for row in SPANS], ids=[row[0] for row in SPANS])
+def test_a_run_whose_events_span_no_time_has_none(
+    ours: Store, tmp_path: Path, times: list[tuple[float, bool]], seconds: float | None
+) -> None:
+    written = [events.event(at, 0, events.scalar("loss", 1.0) if has_scalar else b"") for at, has_scalar in times]
+    (tmp_path / "events.out.tfevents.1").write_bytes(b"".join(map(events.record, written)))
+    (run_id,) = import_path(ours, tmp_path, by="Lin").ids
+    run, entry = ours.read.runs.one(run_id), ours.read.runs.entry(run_id)
+    assert (run.execution_time_s, run.elapsed_s, entry.elapsed_s) == (seconds,) * 3
+    untimed = ours.read.runs.find(matching=ours.read.fields.filter("imported and duration == none"))
+    assert [each.id for each in untimed] == ([] if seconds else [run_id])
+
+
 def test_event_files_are_known_again_read_up_to_a_cut_or_said_to_be_unknown(ours: Store, tmp_path: Path) -> None:
     path = events.write(tmp_path / "a" / "events.out.tfevents.1")
     (first,) = import_path(ours, path, by="Lin").ids
