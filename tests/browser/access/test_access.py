@@ -137,7 +137,7 @@ def test_every_control_can_be_focused_and_shows_it_and_a_dialog_gives_the_focus_
             count, unseen = page.evaluate(UNSEEN)
             assert count > 8
             assert unseen == [], place.name
-    go(page, lab.address, Place("runs", "/runs", "by Ada"), anew=True)
+    go(page, lab.address, Place("run", f"/run?run={lab.running}", "running"), anew=True)
     cancel = page.get_by_role("button", name="Cancel", exact=True).first
     cancel.focus()
     page.keyboard.press("Enter")
