@@ -19,6 +19,7 @@ from engine.errors import cut, enumeration
 from engine.metrics import is_rate
 from engine.parallab_client import Parallab, ParallabError
 from engine.registry import EXPERIMENTS
+from engine.store.timestamps import seconds_since
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -112,7 +113,9 @@ MOST_ROWS, MOST_POINTS, FEWEST_POINTS = 50, 200, 5
 SHORTEST_LOG, LONGEST_LOG = 1, 200
 MOST_DIFFERING = 6
 """Settings that find_runs shows unasked."""
-ENTRY = ("id", "status", "sweep_id", "created_at", "progress", "execution_time_s", "time_left_s")
+LEAST_WAIT_S = 1.0
+"""Shortest wait that is told."""
+ENTRY = ("id", "status", "sweep_id", "created_at", "waited_s", "progress", "execution_time_s", "time_left_s")
 OF_ROW = ("name", "owner", "tags", "cause")
 OF_SWEEP = ("question", "answer", "fastest", "reached", "unequal_work", "not_learned", "combinations")
 OF_DUEL = ("name", "owner", "verdict", "fastest", "obstacles", "cautions", "metric", "pairs", "values", "reached_in_s")
@@ -172,16 +175,22 @@ class LabTools:
         before: Annotated[int | None, Field(description="The last run of the previous answer.")] = None,
         limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 20,
     ) -> str:
-        """Find runs, with the settings in which they differ and last values of their metrics; `run` has all of both."""
+        """Find runs, with the settings in which they differ, last values of their metrics, and waited_s, the seconds in
+        the queue from one on; `run` has all of it, and why a run waited.
+        """
         found: dict[str, Any] = {"status": status, "experiment": experiment, "owner": owner, "sweep": sweep}
         runs = self._connect().runs(filter, **found, sort=sort, before=before, page=limit)
         found_runs = list(islice(runs, limit))
         shown = [*show, *(name for name in _differing(found_runs) if name not in show)]
         rows = [_entry({**run, "last": _telling(run["last"])}, *OF_ROW, show=shown) for run in found_runs]
-        return answer({"runs": rows or "none match"}, "Ask again with before=ID of the last run here.")
+        unknown = [name for name in show if all(name not in run["config"] for run in found_runs)]
+        told = {"runs": rows or "none match", "not_a_setting_of_these": unknown if rows else []}
+        return answer(told, "Ask again with before=ID of the last run here.")
 
     def run(self, run_id: RunId) -> str:
-        """Show one run: settings, results, resources, how it ended, its note and latest events."""
+        """Show one run: settings, results, resources, how it ended, its note, and its latest events, of which that of
+        its start says how long it waited in the queue, and for what.
+        """
         found = self._connect().run(run_id)
         told = _entry(found, *OF_ROW, "note", "error", "command", "not_learned", "logs", "wait_reason")
         ours = told if "experiment" in told else told[PEOPLE]
@@ -248,7 +257,7 @@ class LabTools:
 
     def ranks(self, run_id: RunId) -> str:
         """Show what each rank does and whom it waits for, and whether the run hangs, where and why; of a queued run,
-        why it waits.
+        why it waits. Why an earlier one waited is told by `run`.
         """
         found = self._connect().ranks(run_id)
         return answer(_split(found, ("at",), ("verdict", "ranks")))
@@ -268,7 +277,9 @@ class LabTools:
         return answer(told, "Ask for fewer lines.", newest_last=True)
 
     def queue(self) -> str:
-        """List queued runs with the reason why each waits and its estimated start; and your rights and quota."""
+        """List queued runs with the reason why each waits and its estimated start; and your rights and quota. Why an
+        earlier run waited is told by `run`.
+        """
         lab = self._connect()
         me, found = lab.me(), lab.queue()
         you = {**me, "may": [name for name in me["may"] if name in ("launch", "launch sweep", "cancel", "note")]}
@@ -323,11 +334,23 @@ def _entry(run: Mapping[str, Any], *texts: str, show: Iterable[str] | None = Non
     """Return a run's facts and texts, with all of its settings or the last values and some settings; of a run that
     isn't of our experiments, names and values are texts too.
     """
-    told = {**run, "config": run["config"] if show is None else {name: run["config"].get(name) for name in show}}
+    told = {
+        **run,
+        "config": run["config"] if show is None else {name: run["config"].get(name) for name in show},
+        "waited_s": _waited_s(run),
+    }
     of_results = ("config", "last", "best") if show is None else ("config", "last")
     ours = run["command_id"] is None and run["experiment"] in EXPERIMENTS
     apart = ("experiment", "preset", *of_results)
     return _split(told, (*ENTRY, *(apart if ours else ())), (*texts, *(() if ours else apart)))
+
+
+def _waited_s(run: Mapping[str, Any]) -> float | None:
+    """Return the seconds from a run's launch to its worker's start; None below one and while they are unknown."""
+    if run["started_at"] is None or run["startup_time_s"] is None:
+        return None
+    waited_s = seconds_since(run["created_at"], run["started_at"]) - run["startup_time_s"]
+    return round(waited_s, 1) if waited_s >= LEAST_WAIT_S else None
 
 
 def _differing(runs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -250,16 +250,17 @@ def _running_entry(reader: Reader, run: RunRow) -> Markup:
     beside = (
         " ".join(filter(None, (known.label, number(run.last.get(name), unit=known.unit), known.unit))) if name else ""
     )
-    progress = bar(run.progress, f"Progress of run {run.id}")
+    progress = "" if run.reported else bar(run.progress, f"Progress of run {run.id}")
     return live_entry(called, fact_row(words), sparkline(values, label), beside, progress)
 
 
 def main_curve(reader: Reader, run: RunRow) -> tuple[str, list[float]]:
     """Return the metric by which runs of an experiment are ranked, or another one of its headline while that has no
-    curve yet, and its values over time: means over all ranks.
+    curve yet, and its values over time: means over all ranks. Of any other program's run: one of ours by its name,
+    or its first one.
     """
     known = known_experiment(run.experiment)
-    names = (known.result.metric, *known.headline) if known else HEADLINE
+    names = (known.result.metric, *known.headline) if known else (*HEADLINE, *run.last)
     recorded = [name for name in dict.fromkeys(names) if name in run.last]
     for name in recorded:
         if len(values := _values(reader, run.id, name)) > 1:

@@ -198,8 +198,14 @@ def _summed(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def progress(entry: RunRow) -> Markup:
-    """Return a run's progress bar, grey after its end."""
-    return bar(entry.progress, f"Progress of run {entry.id}", is_over=entry.status in ENDED)
+    """Return a run's progress bar, grey after its end; nothing of a run that a program reports, whose amount of work is
+    unknown.
+    """
+    return (
+        Markup()
+        if entry.reported
+        else bar(entry.progress, f"Progress of run {entry.id}", is_over=entry.status in ENDED)
+    )
 
 
 def facts_of(

@@ -90,7 +90,7 @@ def list_command(
 
 def _cells(row: RunRow) -> tuple[object, ...]:
     return (
-        *(row.id, row.sweep_id, row.status, f"{row.progress:.0%}", row.experiment, row.preset),
+        *(row.id, row.sweep_id, row.status, "" if row.reported else f"{row.progress:.0%}", row.experiment, row.preset),
         *(short(row.name), short(row.owner)),
         *(moment(row.created_at), duration(row.elapsed_s)),
     )
@@ -158,7 +158,8 @@ def summary_text(found: Mapping[str, Any]) -> str:
     if found["status"] in BAD_ENDS:
         if found["error"]:
             lines += ["", *found["error"].rstrip().splitlines()[-20:]]
-        lines += ["", f"Whole logs: python -m engine logs {found['id']}"]
+        if found["logs"]:
+            lines += ["", f"Whole logs: python -m engine logs {found['id']}"]
     if metrics := _metrics(found):
         lines += ["", metrics]
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from typing import IO, Any, Literal
 import click
 
 from engine.access.quotas import size
-from engine.cli.answers import answer, plain, table
+from engine.cli.answers import answer, moment, plain, table
 from engine.cli.frame import ID, OUTPUT_FILE, OWNER, NumberRange, argument, command, option
 from engine.cli.runs import in_full
 from engine.errors import ConfigError, NoSuchFile, counted
@@ -263,7 +263,7 @@ def files_command(
             return
         reader.runs.one(run_id)
         found = reader.files.of([run_id])
-    rows = [(each.name, size(each.bytes), each.sha256[:12], each.at, each.who) for each in found]
+    rows = [(each.name, size(each.bytes), each.sha256[:12], moment(each.at), each.who) for each in found]
     headings = ("NAME", "SIZE", "SHA-256", "KEPT", "BY")
     answer([asdict(each) for each in found], table(headings, rows, empty=f"Run {run_id} keeps no files."))
 

@@ -417,6 +417,24 @@ def test_orders_in_text_are_marked_as_text_and_start_nothing(lab: AgentLab) -> N
     within(asked)
 
 
+def test_find_runs_tells_long_waits_and_names_what_is_no_setting(lab: AgentLab) -> None:
+    with Store.open(lab.home) as store, store.db.change() as connection:
+        sql = "UPDATE runs SET created_at = ?, started_at = ?, startup_time_s = 2 WHERE id = ?"
+        for run_id, second in ((lab.finished, 32.5), (lab.failed, 2.5)):
+            connection.execute(sql, ["2026-11-01T00:00:00.000Z", f"2026-11-01T00:00:{second:06.3f}Z", run_id])
+
+    async def asked() -> None:
+        async with in_memory(lab, lab.tokens["mo", "agent"]) as call:
+            both = f"id == {lab.finished} or id == {lab.failed}"
+            told = await call("find_runs", filter=both, show=["trainers", "waited"])
+            waited = {run["id"]: run.get("waited_s") for run in told["runs"]}
+            assert (waited[lab.finished], waited[lab.failed]) == (30.5, None)
+            assert told["not_a_setting_of_these"] == ["waited"]
+            assert (await call("run", run_id=lab.finished))["waited_s"] == 30.5
+
+    within(asked)
+
+
 def _runs(lab: AgentLab) -> list[int]:
     return [lab.finished, lab.failed, lab.cells[0].id, lab.of_script]
 

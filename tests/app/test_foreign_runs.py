@@ -11,6 +11,7 @@ import pytest
 from app.compare import session_state
 from app.compare.curve_tab import first_curves
 from app.compare.groups import band_named, groups_of, usual_grouping
+from app.home.summary import main_curve
 from app.links.compare import ids_text
 from app.run.live_series import MOST_MAIN, answer, main_metrics
 from engine.analysis.result import better_values, compared
@@ -93,7 +94,11 @@ def test_a_run_that_its_program_reports_is_live_on_all_pages_and_offers_nothing_
     assert during["active"] and [chart["name"] for chart in during["metrics"]] == [CURVE]
     row = {each["key"]: each for each in rows_of(opened("runs"))}[f"run-{run_id}"]
     assert (row["Status"]["states"][0]["text"], row["Status"]["note"]) == ("running", "reported by its program")
-    assert "from a laptop" in all_words(opened("home")) and "0% done" not in all_words(opened("home"))
+    home_page = opened("home")
+    assert "from a laptop" in all_words(home_page) and "0% done" not in all_words(home_page)
+    assert main_curve(store.read, store.read.runs.entry(run_id)) == (CURVE, [0, 1, 2])
+    for page in (test, home_page):
+        assert f"Progress of run {run_id}" not in html(page), "how much work it has is unknown"
     compared = opened("compare", {"runs": ids_text([run_id, other])})
     assert compared.multiselect(key=f"{AT}metrics").options == [CURVE]
     with store.db.change() as connection:
