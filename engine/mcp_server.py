@@ -196,7 +196,7 @@ class LabTools:
         ours = told if "experiment" in told else told[PEOPLE]
         states = [each["state"] for each in found["ranks"]]
         told |= {name: found[name] for name in ("started_at", "ended_at", "startup_time_s", "disturbance", "demand")}
-        told |= {name: found[name] for name in ("terms", "queue_position", "resumed_as", "retried_as")}
+        told |= {name: found[name] for name in ("terms", "queue_position", "resumed_as", "retried_as", "cloned_from")}
         told["ranks"] = {state: states.count(state) for state in dict.fromkeys(states)}
         ours["phases_s"] = {str(each["rank"]): each["seconds"] for each in found["phases"]}
         told[PEOPLE]["events"] = found["events"][-10:]

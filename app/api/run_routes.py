@@ -101,8 +101,9 @@ def runs(asked: Annotated[RunsAsked, Query()]) -> RunList:
             before=asked.before,
             limit=asked.limit + 1,
         )
+        notes = [*matching.notes, *reader.fields.notes_on_experiment(asked.experiment)]
     shown = [RunEntry.of(row) for row in found[: asked.limit]]
-    return RunList(runs=shown, next=shown[-1].id if len(found) > asked.limit else None, notes=list(matching.notes))
+    return RunList(runs=shown, next=shown[-1].id if len(found) > asked.limit else None, notes=notes)
 
 
 @router.get("/runs/{run_id}", summary="Get a run", responses={404: told("Unknown run.")})

@@ -70,11 +70,12 @@ def list_command(
         order = reader.fields.order(sort) if sort else None
         rows = reader.runs.find(**asked, order=order, limit=limit, offset=offset)
         total, unequal = reader.runs.count(**asked), ""
+        notes = [*matching.notes, *reader.fields.notes_on_experiment(experiment)]
         if sweep is not None:
             from engine.analysis.scaling.scaling_data import unequal_of_sweep  # only here: it imports the configs
 
             unequal = unequal_of_sweep(reader, sweep)
-    for note in matching.notes:
+    for note in notes:
         click.echo(note, err=True)
     if wants_json():
         print_json(rows)
@@ -263,6 +264,7 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
     from engine.analysis.total_work import declared
 
     work = declared(run.experiment, found["config"])
+    starts = [each for each in reversed(found["events"]) if each["kind"] == "starting"]
     facts = {
         "experiment": run.experiment + (f", preset {run.preset}" if run.preset else ""),
         "command": rendered(run.command, run.config).text if run.command else "",
@@ -272,6 +274,7 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
         "sweep": f"{run.sweep_id} (list its runs: list --sweep {run.sweep_id})" if run.sweep_id else "",
         "resumes" if run.resumes else "retries": f"run {run.parent_id}" if run.parent_id else "",
         "waits": (found["wait_reason"] or "").removeprefix("waits "),
+        "waited": next((told["detail"].partition("; waited ")[2] for told in starts), ""),
         "resumed as": _ids(found["resumed_as"]),
         "clone of": found["cloned_from"] or "",
         "cloned as": _ids(found["cloned_as"]),

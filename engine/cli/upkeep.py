@@ -37,12 +37,13 @@ def backup_command(
     """Copy the store into backups/ in the home, with a checksum file and the quotas; writers are not blocked.
 
     The runner makes a backup every PARALLAB_BACKUP_EVERY_H hours (24; 0: never) and keeps PARALLAB_BACKUP_KEEP (7).
-    Not part of it: runs/, experiments/, methods/, exercises/, catalogue.json, clusters.toml and notices.toml.
+    It holds the runs with their curves, the accounts, the audit log and the quotas. Not part of it: runs/, files/,
+    experiments/, methods/, exercises/, catalogue.json, clusters.toml and notices.toml.
 
     --check makes the checks of restore: checksum, schema, integrity, number of runs.
     """
     from engine.commands.lab_settings import operator
-    from engine.upkeep.backups import NOT_IN_A_BACKUP, back_up, backups, check
+    from engine.upkeep.backups import IN_A_BACKUP, NOT_IN_A_BACKUP, back_up, backups, check
 
     home = Home.find()
     if file and not check_one:
@@ -62,7 +63,8 @@ def backup_command(
         return
     made = back_up(home, by=owner if named() else operator(home, owner), keep=keep)
     said = f"{made.path} ({made.size / 1e6:,.1f} MB). Restore it with: python -m engine restore {made.path}"
-    answer(made, f"{said}\nNot in a backup: {NOT_IN_A_BACKUP}. Copy them from {home.path} if they matter.")
+    rest = f"Not in a backup: {NOT_IN_A_BACKUP}. Copy them from {home.path} if they matter."
+    answer(made, f"{said}\nIn a backup: {IN_A_BACKUP}.\n{rest}")
 
 
 @command("restore")

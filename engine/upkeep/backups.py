@@ -34,9 +34,10 @@ LOCK = "backup.lock"
 SUM = ".sha256"
 PART = ".part"
 LIMITS = ".limits.json"
+IN_A_BACKUP = "runs with curves and events, sweeps, marks and notes, accounts, the audit log and the quotas"
 NOT_IN_A_BACKUP = (
-    "logs and checkpoints (runs/), own methods (experiments/, methods/), exercises/, catalogue.json, clusters.toml and "
-    "notices.toml"
+    "logs and checkpoints (runs/), the content of files that runs keep (files/), own methods (experiments/, methods/), "
+    "exercises/, catalogue.json, clusters.toml and notices.toml"
 )
 CHUNK = 1 << 20
 

@@ -45,6 +45,9 @@ def test_pages_by_cursor_and_filters_find_every_run_once(open_lab: Lab, script: 
         runs[name] for name in ("failed", "cancelled", "running")
     }
     assert found(owner="nobody") == set()
+    assert script.told("/runs", experiment="Hogwild")["notes"] == [
+        "Unknown experiment 'Hogwild'. Did you mean hogwild?"
+    ]
     with open_lab.store() as store:
         store.annotations.archive([runs["finished"]], by="Ada")
     assert runs["finished"] not in found()

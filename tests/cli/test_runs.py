@@ -8,6 +8,7 @@ from pathlib import Path
 from engine.cli.launch import progress_line
 from engine.home import Home
 from engine.store import Reader, Store
+from engine.store.timestamps import in_seconds
 from engine.system.processes import me
 from engine.transfer.import_child import import_path
 from tests.cli.conftest import Parallab
@@ -23,6 +24,8 @@ def test_runs_are_listed_newest_first_and_filtered(parallab: Parallab, queued: C
     assert ids() == [third, second, first]
     assert ids("--owner", "bea") == [second]
     assert ids("--experiment", "reference") == [third]
+    unknown = parallab("list", "--experiment", "Hogwild")
+    assert "Unknown experiment 'Hogwild'. Did you mean hogwild?" in unknown.stderr
     assert ids("--status", "finished") == []
     assert ids("--status", "finished", "--status", "queued", "--search", "one") == [first]
     assert ids("--limit", "1", "--offset", "1") == [second]
@@ -95,6 +98,18 @@ def test_show_tells_a_person_what_matters(parallab: Parallab, ended: int) -> Non
         "trainers = 2",
     ):
         assert text in told, text
+
+
+def test_show_tells_how_long_a_run_waited_and_for_what(
+    parallab: Parallab, store: Store, queued: Callable[..., int]
+) -> None:
+    run_id = queued("patient")
+    with store.db.change() as connection:
+        connection.execute("UPDATE runs SET created_at = ? WHERE id = ?", [in_seconds(-90), run_id])
+    assert store.claims.claim(run_id, me(), [], reason="waits for 2 cores: run 7 holds 2")
+    assert re.search(
+        r"^waited +1 min 3\d s, last for 2 cores: run 7 holds 2$", parallab("show", str(run_id)).stdout, re.M
+    )
 
 
 def test_a_run_of_another_program_has_no_start_up(parallab: Parallab, store: Store, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.doctor import Finding
-from engine.home import Home
+from engine.home import ROOT, Home
 from engine.store import Reader, Store
 from engine.upkeep.backups import NOT_IN_A_BACKUP
 from tests.cli.conftest import Parallab
@@ -100,7 +100,12 @@ def test_a_backup_is_checked_as_a_restore_would_without_a_change(
 
 def test_the_help_of_backup_names_all_that_it_leaves_out(parallab: Parallab) -> None:
     said = parallab("backup", "--help").stdout
-    assert [each for each in re.findall(r"\w+(?:/|\.json|\.toml)", NOT_IN_A_BACKUP) if each not in said] == []
+    names = re.findall(r"\w+(?:/|\.json|\.toml)", NOT_IN_A_BACKUP)
+    assert [each for each in names if each not in said] == []
+    table = (ROOT / "docs" / "operations.md").read_text().partition("| In a backup? |")[2].partition("\n\n")[0]
+    rows = [row.split(" | ") for row in table.splitlines() if "no: copy it" in row]
+    to_copy = {name.replace("<id>/", "") for row in rows for name in re.findall(r"`([\w/<>.]+)`", row[0])}
+    assert len(to_copy) >= 7 and to_copy - {"catalogue.lock"} <= set(names), "the document asks to copy no more"
 
 
 def test_gc_says_before_what_it_would_do(home: Home, parallab: Parallab, store: Store, ended: int) -> None:
@@ -118,7 +123,8 @@ def test_a_restore_names_the_queued_runs_how_to_stop_them_and_what_is_missing(
     parallab: Parallab, home: Home, store: Store, queued: Callable[..., int]
 ) -> None:
     first, second = queued(), queued()
-    assert "Not in a backup: logs and checkpoints (runs/)" in parallab("backup").stdout
+    told = parallab("backup").stdout
+    assert "In a backup: runs with curves" in told and "Not in a backup: logs and checkpoints (runs/)" in told
     made = json.loads(parallab("backup", "--json").stdout)
     store.close()
     said = parallab("restore", made["path"]).stdout

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.errors import FilterError, UnknownName
+from engine.errors import FilterError, UnknownName, cut
 from engine.filter import Filter, Names, read_filter, read_order
-from engine.filter.tree import Field, SortOrder
+from engine.filter.tree import Field, SortOrder, near
 from engine.metrics import METRICS, is_rate
 from engine.recorder import Span
 from engine.store.connection import Connection
@@ -170,6 +170,12 @@ class FieldReader:
         for name in missing:
             if name not in elsewhere:
                 raise UnknownName("metric", name, recorded or METRICS, field="metrics")
+
+    def notes_on_experiment(self, name: str | None) -> list[str]:
+        """Return a sentence if no run has an experiment of this name and none of Parallab is called so."""
+        if name is None or name in (known := self.names().experiments):
+            return []
+        return [f"Unknown experiment '{cut(name)}'{near(name, sorted(known), 'Known')}"]
 
     def filter(self, text: str) -> Filter:
         """Parse a filter, which may use names that only this store has. Raises FilterError."""
