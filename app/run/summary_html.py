@@ -122,8 +122,7 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
     if not sentence:
         return Markup("")
     details = reader.details
-    measured = details.summaries(run.id), details.phases(run.id), details.ranks(run.id)
-    reason = why(run, *measured, above=sentence)
+    reason = why(run, details.summaries(run.id), details.phases(run.id), details.ranks(run.id))
     has_number = reason != why(run, [], {}, [])
     attempt = reader.exercises.of_run(run.id)
     would_answer = attempt and not (attempt.handed_in_at or attempt.class_ended_at)  # questions of an exercise

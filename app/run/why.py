@@ -28,8 +28,6 @@ class _Recorded:
     summaries: Sequence[Summary]
     phases: Mapping[int, Mapping[str, float]]
     ranks: Sequence[RankRow]
-    above: str = ""
-    """The sentence on the run's result above the reason, whose shares it does not repeat."""
 
     def mean(self, name: str) -> float | None:
         """Return the mean of a metric over all its recorded values; None without any."""
@@ -51,10 +49,6 @@ class _Recorded:
         communicated 61 % of the time`; empty if none was recorded.
         """
         return _idle_in_words(self._spent(kind), _WORDS)
-
-    def is_above(self, kind: str, did: str) -> bool:
-        """Return whether the sentence above says already what the ranks of a kind did besides work."""
-        return bool(did) and f"{kind}s {did}" in self.above
 
     def _spent(self, kind: str) -> list[Mapping[str, float]]:
         return [self.phases[row.rank] for row in self.ranks if kind_of(row.role) == kind and row.rank in self.phases]
@@ -84,17 +78,11 @@ def why_of(experiment: str) -> bool:
 
 
 def why(
-    run: Run,
-    summaries: Sequence[Summary],
-    phases: Mapping[int, Mapping[str, float]],
-    ranks: Sequence[RankRow],
-    above: str = "",
+    run: Run, summaries: Sequence[Summary], phases: Mapping[int, Mapping[str, float]], ranks: Sequence[RankRow]
 ) -> str:
-    """Return the sentence of a run's system and mode, without the shares that the sentence `above` it has; empty for
-    exhibits, and for runs of other programs.
-    """
+    """Return the sentence of a run's system and mode; empty for exhibits, and for runs of other programs."""
     said = _WHY.get(run.experiment)
-    return said(_Recorded(run.config, goals(run), summaries, phases, ranks, above)) if said else ""
+    return said(_Recorded(run.config, goals(run), summaries, phases, ranks)) if said else ""
 
 
 def _hogwild(run: _Recorded) -> str:
@@ -122,19 +110,17 @@ def _parameter_server(run: _Recorded) -> str:
     batch = run.count("batch_update_size", trainers)
     waited = run.share("trainer", "wait")
     cost = f"here trainers waited {waited} of their time" if waited else "it is not recorded here"
-    is_above = run.is_above("trainer", waited and f"waited {waited}")
     if batch < trainers:
         stale = run.mean("perf/staleness")
         late = "late gradients made the mean staleness"
-        old = "" if stale is None else f"{late} {age_in_words(stale)}"
-        here = f"here {old}" if old and is_above else ", and ".join(filter(None, ("" if is_above else cost, old)))
+        old = "" if stale is None else f", and {late} {age_in_words(stale)}"
         return (
             f"Why a batch of {batch}: an update needs {batch} of {trainers} gradients, so it does not wait for "
-            f"the slowest{f'; {here}' if here else ''}."
+            f"the slowest; {cost}{old}."
         )
     return (
         f"Why a batch of {batch}: one update from the gradients of all trainers, computed from the same weights, so "
-        f"none is stale; the price is waiting for the slowest{'' if is_above else f': {cost}'}."
+        f"none is stale; the price is waiting for the slowest: {cost}."
     )
 
 
@@ -142,8 +128,7 @@ def _async_sgd(run: _Recorded) -> str:
     others, stale = run.count("trainers") - 1, run.mean("perf/staleness")
     here = f"here it is {age_in_words(stale)}" if stale is not None else "here it is not recorded"
     waited = run.exchange("trainer")
-    share = "" if run.is_above("trainer", waited) else f"trainers {waited}: "
-    cost = f"; the price: {share}{EXCHANGE_OF_TRAINERS}" if waited else ""
+    cost = f"; the price: trainers {waited}: {EXCHANGE_OF_TRAINERS}" if waited else ""
     return (
         f"Why stale: the server applies each gradient as it arrives, so no trainer waits for another one, and others "
         f"update in between. With {counted(others + 1, 'trainer')}, however fast each is, the mean staleness is at "
@@ -160,12 +145,6 @@ def _sync_sgd(run: _Recorded) -> str:
     waited = run.exchange("trainer")
     is_simulated = run.settings.get("simulated_bandwidth") or run.settings.get("simulated_latency_ms")
     link = ", including the sleeps of a simulated link" if is_simulated else ""
-
-    def cost(lead: str) -> str:
-        if run.is_above("trainer", waited):
-            return " These shares include the sleeps of a simulated link." if is_simulated else ""
-        return f" {lead} trainers {waited}{link}." if waited else " How long trainers waited is not recorded here."
-
     fragments, overlap = run.count("fragments"), run.count("overlap", 0)
     if run.settings.get("sync") == "diloco" and (fragments > 1 or overlap):
         parts = (
@@ -174,11 +153,13 @@ def _sync_sgd(run: _Recorded) -> str:
             else ("the weights are averaged once per round")
         )
         beside = f", each while trainers make {counted(overlap, 'step')}" if overlap else ""
-        price = cost("What this does not hide:" if overlap else "The price:")
-        return f"Why fragments: {parts}{beside}, so that links carry less at a time.{price}"
+        rest = "What this does not hide: " if overlap else "The price: "
+        cost = f"{rest}trainers {waited}{link}" if waited else "How long trainers waited is not recorded here"
+        return f"Why fragments: {parts}{beside}, so that links carry less at a time. {cost}."
+    cost = f"Here trainers {waited}{link}" if waited else "How long trainers waited is not recorded here"
     return (
         f"Why wait: all trainers average their {what}, so an exchange lasts until the slowest has arrived, and in "
-        f"return nothing is stale.{cost('Here')}"
+        f"return nothing is stale. {cost}."
     )
 
 
@@ -186,15 +167,13 @@ def _batched_reinforce(run: _Recorded) -> str:
     observers = run.count("observers")
     waited = run.exchange("observer")
     cost = f"here observers {waited}" if waited else "how long they waited is not recorded here"
-    is_above = run.is_above("observer", waited)
-    after, of_this = ("", "") if is_above else (f"; {cost}", f": {cost}")
     if run.settings.get("mode") == "per_call":
         return (
-            f"Why per call: each observer is answered at once, and the agent's net runs {_times(observers)} per step"
-            f"{after}."
+            f"Why per call: each observer is answered at once, and the agent's net runs {_times(observers)} per step; "
+            f"{cost}."
         )
     if observers == 1:
-        return f"Why a batch: of one observer it saves nothing, the agent's net runs once per step either way{after}."
+        return f"Why a batch: of one observer it saves nothing, the agent's net runs once per step either way; {cost}."
     every = "both" if observers == 2 else f"all {observers}"
     forwards = run.values("train/loss") * run.count("steps", 0)
     rate = run.mean("perf/env_steps_per_second")
@@ -203,7 +182,7 @@ def _batched_reinforce(run: _Recorded) -> str:
     end = f" {_TARGET_OF_ROUNDS}" if run.goals else ""
     return (
         f"Why a batch: the agent's net runs once for the step of {every} observers instead of "
-        f"{_times(observers)}{bought}; in return each waits for the others and the agent{of_this}.{end}"
+        f"{_times(observers)}{bought}; in return each waits for the others and the agent: {cost}.{end}"
     )
 
 
@@ -218,8 +197,7 @@ def _dppo(run: _Recorded) -> str:
     age = run.mean("perf/policy_age")
     here = f"here {age_in_words(age)} old" if age is not None else "its age is not recorded here"
     waited = run.share("collector", "wait", "lock")
-    is_above = run.is_above("collector", waited and f"waited {waited}")
-    cost = f"; collectors waited {waited} of their time" if waited and not is_above else ""
+    cost = f"; collectors waited {waited} of their time" if waited else ""
     bound = run.count("max_queue_size", 2 * run.count("collectors"))
     match run.settings.get("mode"):
         case "bounded_queue":
@@ -315,7 +293,7 @@ def _fsdp(run: _Recorded) -> str:
         if state is not None
         else "not recorded here"
     )
-    cost = f", and trainers {moved}" if moved and not run.is_above("trainer", moved) else ""
+    cost = f", and trainers {moved}" if moved else ""
     stage = run.settings.get("stage")
     if stage == "ddp":
         return f"Why all of it: each trainer holds all of the state, so only gradients travel; {held}{cost}."
@@ -329,7 +307,7 @@ def _fsdp(run: _Recorded) -> str:
 def _tensor_parallel(run: _Recorded) -> str:
     sent, moved = run.mean("perf/layer_exchanged"), run.exchange("rank")
     here = f"here {size(round(sent * 1e6))} per layer and step" if sent is not None else "not recorded here"
-    cost = f", and ranks {moved}" if moved and not run.is_above("rank", moved) else ""
+    cost = f", and ranks {moved}" if moved else ""
     return (
         f"Why inside a layer: so that one layer may be larger, and one step shorter, than a rank allows. Each of "
         f"{run.count('ranks')} ranks holds a part of every layer, and sums or gathers what the parts make four times "
