@@ -123,7 +123,7 @@ def _facts(one: Person, known: Known) -> list[str]:
         f"{held.stopping} stopping" if held.stopping else "",
         f"{held.queued} queued" if held.queued else "",
     ]
-    last = f"last request {when(seen)}" if seen else "no request yet"
+    last = "last request " + when(seen) if seen else "no request yet"
     if one.name == current_user.name():  # the store has it to the minute
         last = "last request now"
     now_on, bytes_ = ", ".join(filter(None, active)), known.bytes.get(one.name, 0)

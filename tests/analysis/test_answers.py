@@ -126,6 +126,13 @@ def test_the_sweet_spot_is_named_with_why_its_neighbours_are_slower(
     assert said in answered(home, SPLITS, splits(**times))
 
 
+def test_two_neighbours_that_are_slower_for_the_same_reason_share_it(home: Home) -> None:
+    times = {1: 20.0, 2: 12.0, 4: 10.0, 8: 14.0}
+    said = answered(home, SPLITS, lambda config: {"time_s": times[config["splits"]], "phases": {}, "points": {}})
+    reason = "for a reason that is not known, since the phases of the ranks were not recorded."
+    assert f"; 2 splits (12.1 s) and 8 splits (14.1 s) are slower {reason}" in said
+
+
 @pytest.mark.parametrize(
     ("speed_up", "cores", "said"),
     [

@@ -31,7 +31,9 @@ from engine.errors import Forbidden, SignInRefused
 from engine.home import ROOT, Home
 from engine.runner.runner import Usage
 from engine.store import Reader, Store
+from engine.store.access.quotas import QuotaReader
 from engine.store.access.sign_ins import key_of
+from engine.store.timestamps import in_seconds
 from engine.transfer.tables import as_csv
 from tests.app.browsing import BASE, Client
 from tests.app.reading import html, opened, said
@@ -88,6 +90,10 @@ def test_it_says_what_each_holds_and_when_they_were_seen(accounts: Home, monkeyp
     assert "last request now" in shown
     assert bytes_ > 5_000_000 and f"{size(bytes_)} on disk" in shown, "the figure of quotas and limits"
     assert shown.count("no request yet") == 3
+    monkeypatch.setattr(QuotaReader, "last_seen", lambda self: {"mo": in_seconds(-240)})
+    assert re.search("last request <time [^>]*>4 min ago</time>", html(opened("people"))), (
+        "a time, not its HTML as text"
+    )
 
 
 def test_somebody_is_added_with_a_password_made_or_typed_and_kept_nowhere(

@@ -145,10 +145,13 @@ def _sweet_spot(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader:
     near = [each for each, place in zip(times, level, strict=True) if found[place] is not fast]
     unclear = f", without a clear difference from {enumeration(near)}" if near else ""
     said = f"Sweet spot: {fast.name}, {time_text(fast.time_s)}{unclear}"
-    for place in (level[0] - 1, level[-1] + 1):
-        if 0 <= place < len(found):
-            slow = found[place]
-            why = _because(fast, slow, bubbles=bubbles)
+    slower = [found[place] for place in (level[0] - 1, level[-1] + 1) if 0 <= place < len(found)]
+    whys = [_because(fast, slow, bubbles=bubbles) for slow in slower]
+    if len(slower) > 1 and len(set(whys)) == 1:
+        named = [f"{slow.name} ({time_text(slow.time_s)})" for slow in slower]
+        said += f"; {enumeration(named)} are slower {whys[0]}"
+    else:
+        for slow, why in zip(slower, whys, strict=True):
             said += f"; {_are(slow.name)} slower ({time_text(slow.time_s)}) {why}"
     highest = max(run.config[field] for run in runs)
     if level[-1] == len(found) - 1 and highest >= max(sweep.grid.get(field) or (highest,)):  # no higher one is to come
