@@ -11,12 +11,13 @@ from urllib.parse import urlencode
 import pandas as pd
 import streamlit as st
 
+from app.core.assets import at
 from app.export.rerun_commands import runs_again
 from app.report import CommandLines, FactList, Grid, Heading, Part, ReportLink, report
 from app.report.document import of_frame
 from app.report.page_capture import Noted
 from app.ui import components, current_user, widgets
-from app.ui.html import as_text
+from app.ui.html import as_text, link
 from engine.analysis import differences as apart
 from engine.analysis.comparability import environment_shown
 from engine.analysis.differences import MISSING, Row
@@ -141,6 +142,8 @@ def download(
         for label, table in (tables or {}).items():
             st.caption(as_text(f"{label}: {_HOLDS.get(label, 'the table of these numbers')}"))
             _table_buttons(table, name if len(tables or {}) == 1 else f"{name}-{_slug(label)}", f"{key}-{label}")
+            if label == RUNS:
+                st.html(link("What the columns mean", f"{at('/docs?page=compare')}#a-row-per-run"))
         if runs:
             st.caption("Runs for another lab: use `python -m engine import` or Import on its Runs page")
             count = "Bundle" if len(runs) == 1 else f"Bundle of {len(runs):,} runs"

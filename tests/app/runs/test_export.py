@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from app.run.header import run_report
 from app.runs.import_dialog import _import
 from engine.analysis.run_values import field_in_words
 from engine.filter import Names, read_filter
-from engine.home import Home
-from engine.metrics import metric
+from engine.home import ROOT, Home
+from engine.metrics import METRICS, metric
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
 from engine.store.records import Status
@@ -67,6 +68,17 @@ def test_the_rows_of_runs_have_one_mean_staleness_which_is_of_all_gradients(
     assert [name for name in columns if "staleness" in name and "mean" in name] == ["perf/staleness.mean (updates)"]
     assert not [name for name in columns if name.startswith(("perf/staleness_mean", "perf/staleness_p99"))]
     assert metric("perf/staleness_mean").label != "Mean staleness", "that of the page is of all gradients"
+
+
+def test_the_document_that_downloads_lead_to_explains_every_metric(home: Home, lab: dict[Status, int]) -> None:
+    path = ROOT / "docs" / "compare.md"
+    text = path.read_text()
+    written = re.findall(r"^\| `\w+/\w+` \|.*\n", text, re.M)
+    rows = [f"| `{each.name}` | {each.heading} | {each.help} |\n" for each in METRICS.values()]
+    if os.environ.get("PARALLAB_WRITE_DOCS"):
+        path.write_text(text.replace("".join(written), "".join(rows)))
+    assert written == rows, "PARALLAB_WRITE_DOCS=1 pytest tests/app/runs/test_export.py writes them"
+    assert "/docs?page=compare#a-row-per-run" in html(opened("runs"))
 
 
 @pytest.mark.parametrize("page", ["runs", "launch", "machine"])
