@@ -9,7 +9,7 @@ import streamlit as st
 from app.charts.curve_points import AXES, BYTES, axis_of, metric_of
 from app.compare.session_state import key_of, runs_field, show
 from app.core.formatting import moment
-from app.links.compare import CompareView, ids_text
+from app.links.compare import MOST_RUNS, CompareView, ids_text
 from app.ui.run_state import outcome
 from app.ui.widgets import FILTER_EXAMPLE, FILTER_HELP, title_of
 from engine.analysis.run_values import (
@@ -32,7 +32,6 @@ from engine.store import Reader
 from engine.store.records import ENDED, RunRow, Status
 from engine.store.sweeps.sweeps import REPEAT, SEED
 
-MOST_RUNS = 200
 LONGEST_NAME, MOST_NAMED = 60, 4
 NOTES = {"note": "Note", "tags": "Tags", "status": "Status"}
 """Columns beside the charts besides values and settings."""

@@ -32,6 +32,8 @@ TABS = {
 }
 LOGS = ("", "x", "y", "xy")
 MOST_IDS = 1_000
+MOST_RUNS = 200
+"""Greatest number of runs that Compare draws."""
 LONGEST = 2_000
 """Greatest number of characters read from one value of a link."""
 _ENTRY = re.compile(r'\s*"(?P<quoted>(?:[^"]|"")*)"\s*(?:,|$)|(?P<plain>[^,]*)(?:,|$)')

@@ -131,7 +131,10 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
     with actions:
         if ticked:
             one = ticked[0] if len(ticked) == 1 and not ticked[0].fold else None
-            comparison = compared(ticked, grouped=view.grouped) if _EVERY not in st.session_state else {}
+            comparison = compared(ticked, grouped=view.grouped)
+            if _EVERY in st.session_state:
+                few = len(ids) <= compare.MOST_RUNS
+                comparison = query_of(compare.CompareView(runs=tuple(ids))) if few else {}
             _act(reader, ids, _of_all(found, reader.runs.count()), comparison, one)
             if every and _EVERY not in st.session_state:
                 most = f"all {found.runs:,}" if found.runs <= MOST_AT_ONCE else f"the newest {MOST_AT_ONCE:,}"
@@ -289,6 +292,8 @@ def _act(reader: Reader, ids: Sequence[int], shown: str, comparison: dict[str, s
         _clone_link(runs[0])
     if comparison:
         st.page_link(widgets.PAGES["compare"], label="Compare", query_params=comparison, width="content")
+    else:
+        st.caption(f"Compare: of at most {compare.MOST_RUNS} runs", width="content")
     queue_selected(runs)
     cancel_selected(runs)
     mark_selected(runs, stands if one else None, baseline_beside(reader, stands.experiment) if one and stands else None)

@@ -564,7 +564,10 @@ def test_all_that_match_are_marked_beyond_the_page_and_changed_back(
     assert "2 runs selected" in said(test)
     press(test, "Select all 5 that match")
     assert "5 runs selected" in said(test)
-    assert "Compare" not in [link.label for link in test.get("page_link")], "it takes 30 at most"
+    assert compare_link(test)["runs"] == [f"{seeds[0]}-{seeds[4]}"]
+    monkeypatch.setattr("app.links.compare.MOST_RUNS", 4)
+    assert "Compare: of at most 4 runs" in said(test.run()), "and no link"
+    assert "Compare" not in [link.label for link in test.get("page_link")]
     test.text_input(key="mark.tag").set_value("thesis")
     press(test, "Add tag")
     assert tagged() == set(seeds[:5]), "not the one that failed"
