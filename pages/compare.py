@@ -128,7 +128,7 @@ def _beside_lines(reader: Reader, whole: lines.Compared, shown: lines.Compared, 
         st.session_state[key] = usual  # the tab or its metrics may be others than before
     st.session_state[before] = usual
     above = st.container()
-    left, right = st.columns([2, 4] if len(st.session_state[key]) < 2 else [3, 4], gap="medium")
+    left, right = st.columns([3, 4] if st.session_state[key] else [2, 4], gap="medium")
     with left, st.container(key="compare-lines"):
         chosen = several_of(
             view, "columns", "Columns", known, lines.column_title, placeholder="No columns", help=lines.COLUMNS_HELP
