@@ -14,7 +14,7 @@ from app.compare.curve_tab import curves
 from app.compare.number_tabs import differences, numeric_names, runs_table, timelines
 from app.compare.selection import choice, chooser, chosen, with_known_names
 from app.compare.session_state import several_of
-from app.compare.tab_widgets import grouping, view_facts
+from app.compare.tab_widgets import grouping, show_note, view_facts
 from app.export.view_report import view_downloads
 from app.links.compare import TABS, CompareView, address, ids_text, query_of, with_query
 from app.report import page_capture
@@ -139,6 +139,7 @@ def _beside_lines(reader: Reader, whole: lines.Compared, shown: lines.Compared, 
         beside = st.container()
     fewer: Mapping[str, Sequence[str]] = {}
     with right:
+        show_note(lines.alone_in_words(whole, shown))
         if view.tab == "curves":
             view, fewer = curves(reader, shown, view, above)
         else:

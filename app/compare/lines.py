@@ -135,6 +135,17 @@ def alone(found: Compared, view: CompareView) -> Compared:
     return replace(found, runs=kept, looks=styles, groups=(), group_looks=())
 
 
+def alone_in_words(whole: Compared, shown: Compared) -> str:
+    """Return which of all runs the charts show alone, as a sentence; empty where they show all."""
+    if len(shown.runs) == len(whole.runs):
+        return ""
+    run_id = shown.runs[0].id
+    name = next((group.name for group in whole.groups if any(run.id == run_id for run in group.runs)), "")
+    few = f"run {run_id} is" if len(shown.runs) == 1 else f"the runs of {name} are"
+    every = f"{len(whole.groups)} groups" if len(whole.groups) > 1 else f"{len(whole.runs)} runs"
+    return f"Only {few} shown in the charts; the sentences are about all {every}."
+
+
 def _looks_of_members(group: ComparedLine, lines: Sequence[ComparedLine]) -> dict[int, Look]:
     """Return the styles of a group's runs, of other colours than the groups beside it while there are some: the same
     wherever they are shown.

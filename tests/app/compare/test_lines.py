@@ -230,6 +230,20 @@ def test_a_chosen_column_is_added_to_the_result_which_stays_until_it_is_removed(
     assert len(table["columns"]) == 1, "of a link without a known column the result is left"
 
 
+def test_a_sentence_says_which_runs_are_shown_alone(ids: list[int], show: Callable[..., Shown]) -> None:
+    for query, says in (
+        ({"members": "1", "only": "2"}, "Only run 2 is shown in the charts; the sentences are about all 3 groups."),
+        (
+            {"members": "4"},
+            "Only the runs of trainers 4 are shown in the charts; the sentences are about all 3 groups.",
+        ),
+        ({"group": "none", "only": "2"}, "Only run 2 is shown in the charts; the sentences are about all 7 runs."),
+    ):
+        assert says in said(show(**({"runs": "1-7", "group": "trainers"} | query))[0])
+    assert "shown in the charts" not in said(show(runs="1-7", group="trainers")[0])
+    assert "shown in the charts" not in said(show(runs="7", group="trainers", members="7")[0]), "that is all there is"
+
+
 def test_the_usual_columns_follow_the_tab_and_its_value(ids: list[int], show: Callable[..., Shown]) -> None:
     test, _, _ = show(runs="1-7", group="trainers", tab="bars", number="trainers")
     assert test.multiselect(key="compare.at.columns").value == ["trainers"]
