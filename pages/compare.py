@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.actions.annotations import saved_views, view_menu
 from app.compare import answers, lines, number_tabs, session_state
-from app.compare.curve_tab import curves
+from app.compare.curve_tab import curves, first_curves
 from app.compare.number_tabs import differences, numeric_names, runs_table, timelines
 from app.compare.selection import choice, chooser, chosen, with_known_names
 from app.compare.session_state import several_of
@@ -22,6 +22,7 @@ from app.ui import components, widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
 from engine.filter.tree import metric_written
+from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 
@@ -152,9 +153,13 @@ def _beside_lines(reader: Reader, whole: lines.Compared, shown: lines.Compared, 
 
 
 def _usual_columns(whole: lines.Compared, view: CompareView, known: Sequence[str]) -> list[str]:
-    """Return the columns unless others are selected: the chosen metrics or value, else the result."""
+    """Return the columns unless others are selected: the chosen metrics or value, else the result; of the curves of
+    other programs that of the first chart, of which the sentence on the best speaks.
+    """
     asked = session_state.current(view, "metrics") if view.tab == "curves" else ()
     last, numeric = [metric_written(name, "last") for name in asked], numeric_names(whole.runs)
+    if view.tab == "curves" and not all(known_experiment(run.experiment) for run in whole.runs):
+        numeric = [*(metric_written(name, "last") for name in first_curves(whole.runs)[:1]), *numeric]
     number = session_state.current(view, "number") if view.tab == "bars" else ""
     return [name for name in last if name in known] or ([number] if number in numeric else numeric[:1])
 

@@ -230,6 +230,23 @@ def test_a_chosen_column_is_added_to_the_result_which_stays_until_it_is_removed(
     assert len(table["columns"]) == 1, "of a link without a known column the result is left"
 
 
+def test_the_usual_column_of_other_programs_is_the_metric_of_the_first_chart_and_of_the_sentence_on_the_best(
+    store: Store, show: Callable[..., Shown]
+) -> None:
+    for place in range(5):
+        run_id = store.runs.add(Launch("pets", {"lr": place}, "Ada", demand=Demand(1, 0, 1, 1)))
+        store.claims.claim(run_id, me(), [])
+        store.worker.begin(run_id, me(), {})
+        name = "val/accuracy" if place < 2 else "val_acc"
+        points = [Point(name, step, 0.5 + step / 100 + place / 10, float(step)) for step in range(5)]
+        store.worker.write(run_id, [], run_points=points)
+        store.claims.end(run_id, "finished", "Completed successfully")
+    test, table, charts = show(runs="1-5", group="none")
+    assert next(iter(charts)) == "compare-val_acc"
+    assert any("Last val_acc" in each.value for each in test.markdown)
+    assert [head["label"] for head in table["columns"]] == ["val_acc, last"]
+
+
 def test_a_sentence_says_which_runs_are_shown_alone(ids: list[int], show: Callable[..., Shown]) -> None:
     for query, says in (
         ({"members": "1", "only": "2"}, "Only run 2 is shown in the charts; the sentences are about all 3 groups."),
