@@ -10,11 +10,11 @@ import streamlit as st
 
 from app.actions.annotations import saved_views, view_menu
 from app.compare import answers, lines, number_tabs, session_state
-from app.compare.curve_tab import curves
+from app.compare.curve_tab import curves, first_curves
 from app.compare.number_tabs import differences, numeric_names, runs_table, timelines
 from app.compare.selection import choice, chooser, chosen, with_known_names
 from app.compare.session_state import several_of
-from app.compare.tab_widgets import grouping, view_facts
+from app.compare.tab_widgets import grouping, show_note, view_facts
 from app.export.view_report import view_downloads
 from app.links.compare import TABS, CompareView, address, ids_text, query_of, with_query
 from app.report import page_capture
@@ -22,6 +22,7 @@ from app.ui import components, widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
 from engine.filter.tree import metric_written
+from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 
@@ -128,7 +129,7 @@ def _beside_lines(reader: Reader, whole: lines.Compared, shown: lines.Compared, 
         st.session_state[key] = usual  # the tab or its metrics may be others than before
     st.session_state[before] = usual
     above = st.container()
-    left, right = st.columns([2, 4] if len(st.session_state[key]) < 2 else [3, 4], gap="medium")
+    left, right = st.columns([3, 4] if st.session_state[key] else [2, 4], gap="medium")
     with left, st.container(key="compare-lines"):
         chosen = several_of(
             view, "columns", "Columns", known, lines.column_title, placeholder="No columns", help=lines.COLUMNS_HELP
@@ -139,6 +140,7 @@ def _beside_lines(reader: Reader, whole: lines.Compared, shown: lines.Compared, 
         beside = st.container()
     fewer: Mapping[str, Sequence[str]] = {}
     with right:
+        show_note(lines.alone_in_words(whole, shown))
         if view.tab == "curves":
             view, fewer = curves(reader, shown, view, above)
         else:
@@ -151,9 +153,13 @@ def _beside_lines(reader: Reader, whole: lines.Compared, shown: lines.Compared, 
 
 
 def _usual_columns(whole: lines.Compared, view: CompareView, known: Sequence[str]) -> list[str]:
-    """Return the columns unless others are selected: the chosen metrics or value, else the result."""
+    """Return the columns unless others are selected: the chosen metrics or value, else the result; of the curves of
+    other programs that of the first chart, of which the sentence on the best speaks.
+    """
     asked = session_state.current(view, "metrics") if view.tab == "curves" else ()
     last, numeric = [metric_written(name, "last") for name in asked], numeric_names(whole.runs)
+    if view.tab == "curves" and not all(known_experiment(run.experiment) for run in whole.runs):
+        numeric = [*(metric_written(name, "last") for name in first_curves(whole.runs)[:1]), *numeric]
     number = session_state.current(view, "number") if view.tab == "bars" else ""
     return [name for name in last if name in known] or ([number] if number in numeric else numeric[:1])
 

@@ -17,7 +17,7 @@ from app.compare import session_state
 from app.compare.groups import STATISTICS, ComparedGroup, band_named, groups_of, usual_grouping
 from app.compare.selection import NOTES, names_of
 from app.core.assets import at
-from app.core.formatting import chance, in_percent_and_errors, signed, tone
+from app.core.formatting import TOO_FEW, chance, in_percent_and_errors, signed, tone
 from app.links.compare import UNGROUPED, CompareView, ids_text
 from app.report import page_capture
 from app.ui import components
@@ -133,6 +133,17 @@ def alone(found: Compared, view: CompareView) -> Compared:
     kept = tuple(run for run in runs if run.id == view.only) or runs
     styles = _looks_of_members(own, found.lines) if own.is_group else found.looks
     return replace(found, runs=kept, looks=styles, groups=(), group_looks=())
+
+
+def alone_in_words(whole: Compared, shown: Compared) -> str:
+    """Return which of all runs the charts show alone, as a sentence; empty where they show all."""
+    if len(shown.runs) == len(whole.runs):
+        return ""
+    run_id = shown.runs[0].id
+    name = next((group.name for group in whole.groups if any(run.id == run_id for run in group.runs)), "")
+    few = f"run {run_id} is" if len(shown.runs) == 1 else f"the runs of {name} are"
+    every = f"{len(whole.groups)} groups" if len(whole.groups) > 1 else f"{len(whole.runs)} runs"
+    return f"Only {few} shown in the charts; the sentences are about all {every}."
 
 
 def _looks_of_members(group: ComparedLine, lines: Sequence[ComparedLine]) -> dict[int, Look]:
@@ -355,10 +366,11 @@ class _Column:
         assert self.base
         said = [f"Difference of means to {self.base.name}: {signed(found.mean, self._number(abs(found.mean)))}"]
         few = [f"n={len(self.values(line))}", f"n={len(self.values(self.base))} in the baseline"]
-        alone = ""
+        words, size = chance(found), ""
         if found.error is None:
             single = [each for each in few if each.split()[0] == "n=1"]
-            alone = (single or ["equal values"])[0] if line.is_group or self.base.is_group else ""
+            if line.is_group or self.base.is_group:
+                words, size = TOO_FEW if single else "equal values", few[0] if few[0] in single else ""
             said.append(f"No standard error: {' and '.join(single) or 'the values of each side are equal'}")
         else:
             ends = [signed(end, self._number(abs(end))) for end in found.interval or ()]
@@ -367,8 +379,12 @@ class _Column:
         images = few_images(self._metric.name, [*line.runs, *self.base.runs], found.mean) if self._metric else ""
         is_percentage = self._metric is not None and self._metric.unit == "%"
         points = f"{signed(found.mean, self._number(abs(found.mean)))} points" if is_percentage else ""
-        delta = " · ".join(filter(None, (in_percent_and_errors(found, points), chance(found), alone, images)))
-        return {"delta": delta, "tone": tone(found, self._better), "why": ". ".join(said)}
+        amount = " · ".join(filter(None, (in_percent_and_errors(found, points), size)))
+        return {
+            "delta": "\n".join(filter(None, (amount, words))),
+            "tone": tone(found, self._better),
+            "why": ". ".join(filter(None, (*said, images))),
+        }
 
     def _text(self, run: RunRow) -> str:
         if self.name in NOTES:

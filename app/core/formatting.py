@@ -86,9 +86,12 @@ def in_percent_and_errors(found: MeanDifference, points: str = "") -> str:
     return " · ".join([*share, *([f"{rounded(found.mean / found.error, 1)} SE"] if found.error else [])])
 
 
+TOO_FEW = "too few runs to judge"
+
+
 def chance(found: MeanDifference) -> str:
     """Return in words whether a difference is more than chance: whether its 95 % interval excludes 0."""
-    few = "too few runs to judge" if found.error else ""
+    few = TOO_FEW if found.error else ""
     return few if found.interval is None else "more than chance" if found.sign else "within chance"
 
 

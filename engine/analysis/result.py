@@ -9,7 +9,17 @@ from statistics import fmean
 from typing import Any, Literal
 
 from engine.analysis.comparability import block_of
-from engine.analysis.run_values import metric_among, number, other_task, seed_word, setting_among, split, telling
+from engine.analysis.run_values import (
+    lower_title,
+    metric_among,
+    number,
+    other_task,
+    seed_word,
+    setting_among,
+    settings_within,
+    split,
+    telling,
+)
 from engine.data.catalogue import DATA_SETS
 from engine.data.stdlib import BYTES
 from engine.errors import enumeration
@@ -123,8 +133,8 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
         return ""
     values = {name: [(block_of(run), each.value) for run, each in own] for name, own in found.items()}
     better = better_values(known.name, (run for run, _ in every))
-    ends = [run for run, _ in every]
-    return _ordered(values, known, every[0][1].result.of, better, ends) + _not_counted(groups)
+    own_runs = {name: [run for run, _ in own] for name, own in found.items()}
+    return _ordered(values, known, every[0][1].result.of, better, own_runs) + _not_counted(groups)
 
 
 def best_so_far(groups: Mapping[str, Sequence[RunRow]]) -> str:
@@ -222,8 +232,8 @@ def compared(groups: Mapping[str, Sequence[RunRow]], name: str, *, with_disturbe
     if apart and not known.name.startswith("perf/"):
         return f"{known.label} does not compare: the runs differ in {apart}."
     better = better_values(known.name, (run for group in values for run in groups[group]))
-    runs = [run for group in values for run in groups[group]]
-    return _ordered(values, known, "" if known.is_single else found[1], better, runs) + left_out
+    own_runs = {group: [run for run in groups[group] if is_complete(run)] for group in values}
+    return _ordered(values, known, "" if known.is_single else found[1], better, own_runs) + left_out
 
 
 def _ordered(
@@ -231,7 +241,7 @@ def _ordered(
     known: Metric,
     of: str,
     better: Literal["max", "min"] | None,
-    runs: Sequence[RunRow],
+    groups: Mapping[str, Sequence[RunRow]],
 ) -> str:
     """Return the groups with the best and the worst mean of a metric (the highest and the lowest if neither direction
     is `better`), and whether they differ clearly, as sentences; of single runs, whose spread is unknown, both ends.
@@ -248,16 +258,17 @@ def _ordered(
         return f"The {label} is the same for all: {near}{average}."
     if len(means) == 1:
         return f"{upper_first(label)}{average}: {near} ({best})."
-    pairs, second, over = comb(len(means), 2), order[1], seed_word(runs)
+    runs = [run for own in groups.values() for run in own]
+    pairs, second, over, unlike = comb(len(means), 2), order[1], seed_word(runs), settings_within(groups.values())
     is_single = all(len(own) == 1 for own in values.values())
     images = few_images(known.name, runs, means[best] - means[second])
     few = f" The difference{' of the first two' if len(means) > 2 else ''} is {images}." if images else ""
     if len(means) == 2:
-        unclear = _unclear(values[best], values[worst], pairs, over)
+        unclear = _unclear(values[best], values[worst], pairs, over, unlike)
         return f"{upper_first(label)}{average}: {near} ({best}), {far} ({worst}).{few}{unclear}"
     equal = [name for name in order if metric_in_words(known, means[name]) == near]
     named = enumeration(equal) if len(equal) <= MOST_NAMED else f"{len(equal)} of {len(order)}"
-    ends = _unclear(values[best], values[worst], pairs, over, "" if is_single else "the first and the last")
+    ends = _unclear(values[best], values[worst], pairs, over, unlike, "" if is_single else "the first and the last")
     images = few_images(known.name, runs, means[best] - means[worst])
     apart = f"{f' The difference is {images}.' if images else ''}{ends}"
     if is_single:  # without a spread no order is claimed
@@ -265,7 +276,7 @@ def _ordered(
     if len(equal) > 1:
         return f"{first} {label}{average}: {named}, {near}; {last}: {worst}, {far}.{apart}"
     next_to = metric_in_words(known, means[second])
-    unclear = _unclear(values[best], values[second], pairs, over, "the first two")
+    unclear = _unclear(values[best], values[second], pairs, over, unlike, "the first two")
     return f"{first} {label}{average}: {best}, {near}; then {second}, {next_to}; {last}: {worst}, {far}.{few}{unclear}"
 
 
@@ -286,11 +297,16 @@ def few_images(name: str, runs: Iterable[RunRow], difference: float) -> str:
 
 
 def _unclear(
-    ours: Sequence[tuple[Block, float]], theirs: Sequence[tuple[Block, float]], pairs: int, over: str, of: str = ""
+    ours: Sequence[tuple[Block, float]],
+    theirs: Sequence[tuple[Block, float]],
+    pairs: int,
+    over: str,
+    unlike: Sequence[str],
+    of: str = "",
 ) -> str:
     """Return that two groups do not differ clearly, or have too few runs to say so, as a sentence after another; empty
     if they do. Runs are compared seed by seed where enough seeds are common, with Bonferroni's correction for the
-    choice among `pairs` of groups.
+    choice among `pairs` of groups. `unlike` are the settings besides seeds in which runs of one group differ.
     """
     from engine.analysis.statistics.intervals import FEWEST, LEVEL, mean_interval  # NumPy, which `show` does not need
 
@@ -312,8 +328,13 @@ def _unclear(
     overlaps = low <= most and least <= high
     if overlaps:
         return f" The runs of {of} overlap." if of else " Their runs overlap."
-    few = min(len(ours), len(theirs)) < FEWEST["mean"]
-    return f" Whether the difference{between} is clear needs {FEWEST['mean']} {over}s of each." if few else ""
+    if min(len(ours), len(theirs)) >= FEWEST["mean"]:
+        return ""
+    needs = f" Whether the difference{between} is clear needs {FEWEST['mean']} {'run' if unlike else over}s of each."
+    named = [*map(lower_title, unlike[:MOST_NAMED])]
+    if len(unlike) > MOST_NAMED:
+        named.append(f"{len(unlike) - MOST_NAMED} more")
+    return f"{needs} The runs of a group also differ in {enumeration(named)}." if unlike else needs
 
 
 def metric_in_words(known: Metric, value: float) -> str:

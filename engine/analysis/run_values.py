@@ -255,6 +255,12 @@ def seed_word(runs: Iterable[RunRow]) -> str:
     return REPEAT if {run.repeats for run in runs} == {True} else SEED
 
 
+def settings_within(groups: Iterable[Sequence[RunRow]]) -> list[str]:
+    """Return the settings besides seeds and time limits in which runs of one group differ: those are no repetitions."""
+    found = dict.fromkeys(name for own in groups if len(own) > 1 for name in field_names(own, that_differ=True))
+    return [name for name in found if name not in {*ABOUT, REPEAT, "timeout_s"} and "seed" not in name.lower()]
+
+
 def other_task(runs: Sequence[RunRow]) -> str:
     """Return in which setting the tasks of runs differ, such as `dataset (digits, mnist)`; empty if they do not."""
     for name in TASK:

@@ -31,7 +31,7 @@ function nameOf(row, theme) {
 
 function cellOf({ text, title, delta, tone, why }) {
   const lines = [make("div", { text, title })];
-  if (delta) lines.push(make("div", { text: delta.replace(/ (%|SE|points|·)/g, "\u00a0$1"), title: why, class: `pl-delta ${tone && `pl-${tone}`}` }));
+  if (delta) lines.push(make("div", { text: delta, title: why, class: `pl-delta ${tone && `pl-${tone}`}` }));
   return lines;
 }
 

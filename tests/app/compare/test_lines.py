@@ -104,11 +104,10 @@ def test_a_pinned_group_comes_first_and_the_others_say_what_they_differ_from_the
     assert {row["label"]: row["colour"] for row in table["rows"]} == colours, "a pin changes no colour"
     base, single, other = (row["cells"][0] for row in table["rows"])
     assert base["text"] == "91.00 ± 1.00" and "delta" not in base
-    assert other["delta"] == "+4.00 points · +4.9 SE · more than chance" and other["tone"] == "better"
+    assert other["delta"] == "+4.00 points · +4.9 SE\nmore than chance" and other["tone"] == "better"
     assert "Difference of means to trainers 2: +4.00. 95 % interval +1.73 to +6.27" in other["why"]
-    assert (single["delta"], single["tone"]) == ("\u22121.00 points · n=1", "") and "No standard error: n=1" in single[
-        "why"
-    ]
+    assert (single["delta"], single["tone"]) == ("\u22121.00 points · n=1\ntoo few runs to judge", "")
+    assert "No standard error: n=1" in single["why"]
     assert "Differences of means to trainers 2, in points and in standard errors" in said(test := show(
         runs="1-7", group="trainers")[0])  # fmt: skip
 
@@ -120,6 +119,27 @@ def test_a_pinned_group_comes_first_and_the_others_say_what_they_differ_from_the
         ("base 4", {"base": "none", "pins": "2,7"}),
     ):
         assert press(test, asked) == address
+
+
+def test_single_runs_beside_groups_say_that_they_are_too_few_and_the_hover_counts_test_images(
+    ids: list[int], show: Callable[..., Shown], store: Store
+) -> None:
+    few = "too few runs to judge"
+    _, table, _ = show(runs="1-7", group="trainers", base="1", members="4", metrics=ACCURACY)
+    assert [row["cells"][0]["delta"] for row in table["rows"] if row.get("child")] == [
+        f"{amount}.00 points · n=1\n{few}" for amount in ("+3", "+4", "+5")
+    ]
+    _, table, _ = show(runs="1-7", group="trainers", base="7", metrics=ACCURACY)
+    _, two, four = (row["cells"][0] for row in table["rows"])
+    assert (two["delta"], four["delta"]) == (f"+1.00 points\n{few}", f"+5.00 points\n{few}"), "the baseline is n=1"
+    assert two["why"].endswith("No standard error: n=1 in the baseline")
+    _, table, _ = show(runs="1-7", group="none", base="1", metrics=ACCURACY)
+    assert table["rows"][1]["cells"][0]["delta"] == "+1.00 points", "the note says it once for all single runs"
+    close = compare.add(store, trainers=16, seed=0, steps=0)
+    store.worker.write(close, [RankBatch(0, [Point(ACCURACY, 0, 90.3, 0, 0)])])
+    _, table, _ = show(runs=f"7,{close}", group="none", base="7", metrics=ACCURACY)
+    assert table["rows"][1]["cells"][0]["delta"] == "+0.30 points"
+    assert table["rows"][1]["cells"][0]["why"].endswith(". 1.1 of 360 test images")
 
 
 def test_a_groups_runs_and_one_of_them_alone_are_a_press_away_and_in_the_address(
@@ -208,6 +228,37 @@ def test_a_chosen_column_is_added_to_the_result_which_stays_until_it_is_removed(
     assert table["columns"] == []
     test, table, _ = show(runs="1-7", group="trainers", columns="nothing")
     assert len(table["columns"]) == 1, "of a link without a known column the result is left"
+
+
+def test_the_usual_column_of_other_programs_is_the_metric_of_the_first_chart_and_of_the_sentence_on_the_best(
+    store: Store, show: Callable[..., Shown]
+) -> None:
+    for place in range(5):
+        run_id = store.runs.add(Launch("pets", {"lr": place}, "Ada", demand=Demand(1, 0, 1, 1)))
+        store.claims.claim(run_id, me(), [])
+        store.worker.begin(run_id, me(), {})
+        name = "val/accuracy" if place < 2 else "val_acc"
+        points = [Point(name, step, 0.5 + step / 100 + place / 10, float(step)) for step in range(5)]
+        store.worker.write(run_id, [], run_points=points)
+        store.claims.end(run_id, "finished", "Completed successfully")
+    test, table, charts = show(runs="1-5", group="none")
+    assert next(iter(charts)) == "compare-val_acc"
+    assert any("Last val_acc" in each.value for each in test.markdown)
+    assert [head["label"] for head in table["columns"]] == ["val_acc, last"]
+
+
+def test_a_sentence_says_which_runs_are_shown_alone(ids: list[int], show: Callable[..., Shown]) -> None:
+    for query, says in (
+        ({"members": "1", "only": "2"}, "Only run 2 is shown in the charts; the sentences are about all 3 groups."),
+        (
+            {"members": "4"},
+            "Only the runs of trainers 4 are shown in the charts; the sentences are about all 3 groups.",
+        ),
+        ({"group": "none", "only": "2"}, "Only run 2 is shown in the charts; the sentences are about all 7 runs."),
+    ):
+        assert says in said(show(**({"runs": "1-7", "group": "trainers"} | query))[0])
+    assert "shown in the charts" not in said(show(runs="1-7", group="trainers")[0])
+    assert "shown in the charts" not in said(show(runs="7", group="trainers", members="7")[0]), "that is all there is"
 
 
 def test_the_usual_columns_follow_the_tab_and_its_value(ids: list[int], show: Callable[..., Shown]) -> None:

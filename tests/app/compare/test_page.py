@@ -814,6 +814,10 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
         "Last test accuracy on average: 98.33 % (b), 97.23 % (a). "
         "Whether the difference is clear needs 3 seeds of each."
     )
+    other_rate = result(first, 97.24, config=first.config | {"lr": 0.7, "seed": 5, "timeout_s": 9})
+    assert reached_most({"a": [low, other_rate], "b": [high]}).endswith(
+        "Whether the difference is clear needs 3 runs of each. The runs of a group also differ in lr."
+    ), "they aren't repetitions with other seeds"
     assert reached_most({"a": [low, result(first, 98.5)], "b": [high]}).endswith(
         "97.86 % (a). The difference is 1.7 of 360 test images. Their runs overlap."
     )
