@@ -244,7 +244,7 @@ def table(
     components.lines(KEY, data, on_press=partial(pressed, KEY))
     page_capture.table("Lines beside the charts", lambda: _frame(lines, list(cells.values())))
     if len(lines) > 1:
-        st.caption("Name: its runs, or itself alone. Pin: first in every chart. Δ: baseline of the others.")
+        st.caption("A name shows its runs alone. The pin puts one first in every chart; Δ compares the others with it.")
     notes = list[str]()
     if base and any(map(split, columns)):
         parts = {
