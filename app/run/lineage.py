@@ -1,23 +1,20 @@
 """Where a run came from and what came of it: links to its nearest kin, and the tree of all."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import streamlit as st
 
 from app.run.summary_html import result
 from app.ui.html import branch, fact_row, joined, nowrap, quiet, run_link, strong, sweep_link, table, titled, wide
 from app.ui.widgets import title_of
-from engine.analysis.run_values import lower_title, shown_config
-from engine.config_values import value_title
+from engine.analysis.run_values import changed, shown_config
 from engine.errors import counted
 from engine.store import Reader
 from engine.store.records import RESUMES, RETRIES, Run, RunRow
 from engine.store.runs.reader import Kin
-from engine.store.sweeps.sweeps import REPEAT
 
-MOST_LINKS, MOST_CHANGES = 6, 2
-"""Runs that are linked above the curves, and differences of each that are named."""
+MOST_LINKS = 6
+"""Runs that are linked above the curves."""
 MOST_KIN = 500
 """Runs that a tree shows."""
 MOST_OF_NAME, MOST_OF_NOTE = 40, 80
@@ -73,15 +70,6 @@ def _descent(run: Run, family: Sequence[Kin], rows: Mapping[int, RunRow]) -> Ite
 
 def _in_brackets(words: str) -> str:
     return f" ({words})" if words else ""
-
-
-def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return in which settings a run differs from its origin; empty if in none."""
-    apart = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    apart = [name for name in apart if name != REPEAT or REPEAT in before]
-    words = [f"{lower_title(name)} {value_title(before.get(name))} → {value_title(after.get(name))}" for name in apart]
-    more = [f"{len(words) - MOST_CHANGES} more"] if len(words) > MOST_CHANGES else []
-    return ", ".join(words[:MOST_CHANGES] + more)
 
 
 def offspring(family: Sequence[Kin], rows: Mapping[int, RunRow]) -> dict[int | None, list[Node]]:

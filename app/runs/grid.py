@@ -189,11 +189,12 @@ def grid_of(
 def _row(row: TableRow, cells: list[Any]) -> dict[str, Any]:
     kind, _, number = row.key.partition("-")
     marks = [mark for mark in str(row.cells.get("marks") or "").split(", ") if mark]
+    title = f"{row.run.id}: {row.cells['title']}" if row.run and row.is_child else _name(row)
     return {
         "key": row.key,
         "name": _name(row),
         "href": None if kind == "group" else at(f"/{kind}?{kind}={number}"),
-        "title": f"{row.run.id}: {row.cells['title']}" if row.run and row.is_child else _name(row),
+        "title": "\n".join(filter(None, (title, row.origin))),
         "open": row.key in opened() if row.fold else None,
         "child": row.is_child,
         "marks": [*("★" if mark == "star" else mark for mark in marks), *_first(row.cells.get("tags") or ())],

@@ -215,11 +215,10 @@ def test_a_clone_keeps_its_origin_and_both_pages_name_what_differs(
     form.button(key="launch").click().run()
     (second,) = reader.runs.cloned_as(first)
     assert reader.runs.cloned_from(second) == first and reader.runs.cloned_from(first) is None
-    (marks,) = (
-        row["marks"] for row in table_of(opened("runs", {"fold": "false"}))["rows"] if row["key"] == f"run-{second}"
-    )
-    assert marks == [f"clone of {first}"]
+    (row,) = (row for row in table_of(opened("runs", {"fold": "false"}))["rows"] if row["key"] == f"run-{second}")
     before, after = config["learning_rate"], 0.02
+    assert row["marks"] == [f"clone of {first}"]
+    assert row["title"] == f"{row['name']}\nclone of {first}: learning rate {before} → {after}"
     said = f"learning rate {before} → {after})"
     assert f"clone of run {first} ({said}" in html(opened("run", {"run": str(second)}))
     assert "Tree of 2 runs" in [each.label for each in opened("run", {"run": str(second)}).expander]
@@ -234,6 +233,8 @@ def test_a_clone_keeps_its_origin_and_both_pages_name_what_differs(
     with Store.open(home) as store:
         store.runs.cancel(first, by="ada")
         store.db.connection.execute("DELETE FROM runs WHERE id = ?", [first])
+    titles = [row["title"] for row in table_of(opened("runs", {"fold": "false"}))["rows"]]
+    assert any(title.endswith(f"\nclone of {first}: deleted") for title in titles)
     test = opened("run", {"run": str(second), "tree": "true"})
     assert f"clone of run {first}, which was deleted" in html(test)
     assert f"run {first}, deleted" in html(test) and "cloned as: 2 runs" in html(test)
