@@ -17,8 +17,8 @@ MOST_LINKS = 6
 """Runs that are linked above the curves."""
 MOST_KIN = 500
 """Runs that a tree shows."""
-MOST_OF_NAME, MOST_OF_NOTE = 40, 80
-"""Letters of a name and of a note in the tree; the hover of a note has all."""
+MOST_OF_NAME, MOST_OF_NOTE = 100, 80
+"""Letters of a name and of a note in the tree; the hover has all."""
 CAME = {"resumes": "resumed as", "retries": "retried as", "clone of": "cloned as"}
 Node = tuple[Kin, ...]
 """A place in the tree: a run, or those runs of a sweep that came of the same run and have nothing below them."""
@@ -106,12 +106,11 @@ def tree(shown: int, family: Sequence[Kin], rows: Mapping[int, RunRow]) -> str:
         before = rows.get(kin.parent or 0)
         came = [CAME[kin.how].removesuffix(" as")] if kin.how else []
         came += [changed(shown_config(before), shown_config(row)) or "the same settings"] if before else []
-        note = " ".join(by_id[row.id].note.split())
+        note, name = " ".join(by_id[row.id].note.split()), title_of(row)
+        words = joined([words, quiet(joined([titled(_short(name, MOST_OF_NAME), name), f", {row.status}"], ""))], " ")
         lines.append(
             [
-                branch(
-                    left, up, down, row.status, joined([words, quiet(f"{_short(title_of(row))}, {row.status}")], " ")
-                ),
+                branch(left, up, down, row.status, words),
                 wide(": ".join(came)) if came else sweep,
                 nowrap(result(row)),
                 wide(titled(_short(note, MOST_OF_NOTE), note)) if note else "",
@@ -120,7 +119,7 @@ def tree(shown: int, family: Sequence[Kin], rows: Mapping[int, RunRow]) -> str:
     return table(("Run", "What changed", "Result", "Note"), lines, caption="Tree of runs")
 
 
-def _short(text: str, most: int = MOST_OF_NAME) -> str:
+def _short(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 

@@ -250,6 +250,8 @@ def test_the_tree_of_a_run_draws_who_came_of_whom_and_says_what_changed_and_what
     resumed, clone = add(parent_id=first), add(0.2, cloned_from=first)
     further = add(0.3, cloned_from=clone)
     deep = add(0.3, cloned_from=further)
+    name = "learning rate 0.05, seed 0, with what tells it from the runs beside it"
+    store.annotations.rename(deep, name, by="Ada")
     store.annotations.set_note(clone, "Twice as <b>large</b>.", by="Ada")
     family = store.read.runs.family(deep, 9)
     rows = {row.id: row for row in store.read.runs.some([kin.id for kin in family])}
@@ -268,5 +270,5 @@ def test_the_tree_of_a_run_draws_who_came_of_whom_and_says_what_changed_and_what
         (f"run {resumed} Hogwild!, queued", "resumed: the same settings", ""),
         (f"run {clone} Hogwild!, queued", "cloned: lr 0.1 → 0.2", "Twice as &lt;b&gt;large&lt;/b&gt;."),
         (f"run {further}, this one Hogwild!, queued", "cloned: lr 0.2 → 0.3", ""),
-        (f"run {deep} Hogwild!, queued", "cloned: the same settings", ""),
+        (f"run {deep} {name} (Hogwild!), queued", "cloned: the same settings", ""),
     ]
