@@ -43,7 +43,7 @@ _TELLING = re.compile(r"acc|loss|err|reward|return|score|f1|auc|perplexity|ppl|m
 _HELD_OUT = re.compile(r"(?<![a-z])(test|val|valid|validation|eval|dev)(?![a-z])", re.IGNORECASE)
 _OF_SETTINGS = ("hparam/", "hparams/")
 """Begins of the names of numbers that TensorBoard's table of hyperparameters lists again."""
-MOST_CHANGES = 2
+MOST_NAMED = 2
 """Settings that the difference to an origin names."""
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Value = float | int | str | bool | None
@@ -243,8 +243,8 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     apart = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     apart = [name for name in apart if name != REPEAT or REPEAT in before]
     words = [f"{lower_title(name)} {value_title(before.get(name))} → {value_title(after.get(name))}" for name in apart]
-    more = [f"{len(words) - MOST_CHANGES} more"] if len(words) > MOST_CHANGES else []
-    return ", ".join(words[:MOST_CHANGES] + more)
+    more = [f"{len(words) - MOST_NAMED} more"] if len(words) > MOST_NAMED else []
+    return ", ".join(words[:MOST_NAMED] + more)
 
 
 def without_effect(experiment: str, config: Mapping[str, Any]) -> dict[str, str]:
