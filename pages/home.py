@@ -65,7 +65,7 @@ def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
                 st.header("Best results", anchor=False)
                 st.html(slots["home-best"])
         with st.container(border=True):
-            with st.container(horizontal=True, vertical_alignment="center"):
+            with st.container(key="home-news-head", horizontal=True, vertical_alignment="top"):
                 title = "Recent" if recent.is_first() else "New since your last visit"
                 st.header(title, anchor=False, width="stretch")
                 recent.news_actions()

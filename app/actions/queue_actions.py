@@ -93,7 +93,7 @@ def in_short(run: RunRow, wait: Wait | None, reader: Reader) -> str:
     if wait is None:
         return _far_back(run, reader)
     starts = wait.start if wait.reason != NEXT else ""
-    place = f"position {wait.position:,}: " if (wait.position or 1) > 1 else ""
+    place = f"position {wait.position:,}: " if wait.position else ""
     return f"{place}{wait.reason}{f', starts {starts}' if starts else ''}"
 
 

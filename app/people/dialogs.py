@@ -152,6 +152,7 @@ def ask_disable(name: str) -> None:
     )
     with reading() as reader:
         active = len(reader.quotas.active_runs(name))
+    above = st.container()  # what the box changes
     cancel_runs = False
     if active:
         words = f"Also cancel their {'queued or running run' if active == 1 else f'{active:,} queued and running runs'}"
@@ -161,7 +162,7 @@ def ask_disable(name: str) -> None:
         if cancel_runs
         else "Their running runs continue, their queued runs still start, and all stay"
     )
-    st.write(f"{stay} under their name. An admin can enable the account again.")
+    above.write(f"{stay} under their name. An admin can enable the account again.")
     who = current_user.whoever()
 
     def end(store: Store) -> tuple[Person, int]:

@@ -119,7 +119,10 @@ def _announce_end(run: Run, entry: RunRow, reader: Reader) -> None:
 
 def _actions(run: Run, reader: Reader) -> None:
     of = quote(f"experiment == {run.experiment!r}")
-    title = f"Always the newest run of {experiment_title(run.experiment)}, such as for a screen on the wall:"
+    title = (
+        f"Always the newest run of {experiment_title(run.experiment)}. For a screen on the wall, open it there, press "
+        "Present on a chart (the address keeps it), and F11, which makes the browser fill the screen:"
+    )
     widgets.permalink(f"/run?run={run.id}", newest=(title, f"/run?latest={of}"))
     marks_of(run, baseline_beside(reader, run.experiment))
     _downloads(run)

@@ -1,27 +1,24 @@
 """Where a run came from and what came of it: links to its nearest kin, and the tree of all."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import streamlit as st
 
 from app.run.summary_html import result
 from app.ui.html import branch, fact_row, joined, nowrap, quiet, run_link, strong, sweep_link, table, titled, wide
 from app.ui.widgets import title_of
-from engine.analysis.run_values import lower_title, shown_config
-from engine.config_values import value_title
+from engine.analysis.run_values import changed, shown_config
 from engine.errors import counted
 from engine.store import Reader
 from engine.store.records import RESUMES, RETRIES, Run, RunRow
 from engine.store.runs.reader import Kin
-from engine.store.sweeps.sweeps import REPEAT
 
-MOST_LINKS, MOST_CHANGES = 6, 2
-"""Runs that are linked above the curves, and differences of each that are named."""
+MOST_LINKS = 6
+"""Runs that are linked above the curves."""
 MOST_KIN = 500
 """Runs that a tree shows."""
-MOST_OF_NAME, MOST_OF_NOTE = 40, 80
-"""Letters of a name and of a note in the tree; the hover of a note has all."""
+MOST_OF_NAME, MOST_OF_NOTE = 100, 80
+"""Letters of a name and of a note in the tree; the hover has all."""
 CAME = {"resumes": "resumed as", "retries": "retried as", "clone of": "cloned as"}
 Node = tuple[Kin, ...]
 """A place in the tree: a run, or those runs of a sweep that came of the same run and have nothing below them."""
@@ -75,15 +72,6 @@ def _in_brackets(words: str) -> str:
     return f" ({words})" if words else ""
 
 
-def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return in which settings a run differs from its origin; empty if in none."""
-    apart = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    apart = [name for name in apart if name != REPEAT or REPEAT in before]
-    words = [f"{lower_title(name)} {value_title(before.get(name))} → {value_title(after.get(name))}" for name in apart]
-    more = [f"{len(words) - MOST_CHANGES} more"] if len(words) > MOST_CHANGES else []
-    return ", ".join(words[:MOST_CHANGES] + more)
-
-
 def offspring(family: Sequence[Kin], rows: Mapping[int, RunRow]) -> dict[int | None, list[Node]]:
     """Return what came of each run, oldest first; what came of None begins the tree."""
     parents = {kin.parent for kin in family}
@@ -118,12 +106,11 @@ def tree(shown: int, family: Sequence[Kin], rows: Mapping[int, RunRow]) -> str:
         before = rows.get(kin.parent or 0)
         came = [CAME[kin.how].removesuffix(" as")] if kin.how else []
         came += [changed(shown_config(before), shown_config(row)) or "the same settings"] if before else []
-        note = " ".join(by_id[row.id].note.split())
+        note, name = " ".join(by_id[row.id].note.split()), title_of(row)
+        words = joined([words, quiet(joined([titled(_short(name, MOST_OF_NAME), name), f", {row.status}"], ""))], " ")
         lines.append(
             [
-                branch(
-                    left, up, down, row.status, joined([words, quiet(f"{_short(title_of(row))}, {row.status}")], " ")
-                ),
+                branch(left, up, down, row.status, words),
                 wide(": ".join(came)) if came else sweep,
                 nowrap(result(row)),
                 wide(titled(_short(note, MOST_OF_NOTE), note)) if note else "",
@@ -132,7 +119,7 @@ def tree(shown: int, family: Sequence[Kin], rows: Mapping[int, RunRow]) -> str:
     return table(("Run", "What changed", "Result", "Note"), lines, caption="Tree of runs")
 
 
-def _short(text: str, most: int = MOST_OF_NAME) -> str:
+def _short(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 

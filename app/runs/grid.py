@@ -160,7 +160,7 @@ def grid_of(
     results = [_result(row, facts) for row in rows]
     if any(results):
         heads.append(_result_heading({ranked.result for _, ranked in filter(None, results)}))
-        results = _told_apart(results)
+        results = _with_nouns(results)
     heads += [_heading(name, by_name, [row.get(name) for row in cells]) for name in names]
     body = []
     for row, values, state, result in zip(rows, cells, states, results, strict=True):
@@ -189,11 +189,12 @@ def grid_of(
 def _row(row: TableRow, cells: list[Any]) -> dict[str, Any]:
     kind, _, number = row.key.partition("-")
     marks = [mark for mark in str(row.cells.get("marks") or "").split(", ") if mark]
+    title = f"{row.run.id}: {row.cells['title']}" if row.run and row.is_child else _name(row)
     return {
         "key": row.key,
         "name": _name(row),
         "href": None if kind == "group" else at(f"/{kind}?{kind}={number}"),
-        "title": f"{row.run.id}: {row.cells['title']}" if row.run and row.is_child else _name(row),
+        "title": "\n".join(filter(None, (title, row.origin))),
         "open": row.key in opened() if row.fold else None,
         "child": row.is_child,
         "marks": [*("★" if mark == "star" else mark for mark in marks), *_first(row.cells.get("tags") or ())],
@@ -315,24 +316,23 @@ def _result_heading(results: Collection[Result]) -> dict[str, Any]:
     """Return the heading of the results, which sorts where all are of one metric."""
     metrics = {f"{each.metric}.{each.of}" for each in results}
     labels = sorted({metric(each.metric).label for each in results})
-    several = f". Here of several metrics, so not to be sorted: {', '.join(labels)}" if len(metrics) > 1 else ""
+    named = ". Here of several metrics, so not to be sorted: " if len(metrics) > 1 else ": "
     return {
         "kind": "number",
         "label": "Result",
-        "help": f"Value by which its experiment ranks runs{several}",
+        "help": f"Value by which its experiment ranks runs{named}{', '.join(labels)}",
         "sort": metrics.pop() if len(metrics) == 1 else None,
     }
 
 
-def _told_apart(results: Sequence[tuple[dict[str, str], Ranked] | None]) -> list[tuple[dict[str, str], Ranked] | None]:
-    """Return the results with the noun of their metrics, such as `accuracy`, where the column has several. A unit such
-    as samples/s says enough.
+def _with_nouns(results: Sequence[tuple[dict[str, str], Ranked] | None]) -> list[tuple[dict[str, str], Ranked] | None]:
+    """Return the results with the noun of their metrics, such as `loss`: numbers without a unit, and percentages where
+    the column has several metrics. A unit such as samples/s says enough.
     """
-    if len({each[1].result.metric for each in results if each}) == 1:
-        return list(results)
+    of_several = len({each[1].result.metric for each in results if each}) > 1
+    vague = ("", "%") if of_several else ("",)
     nouns = [
-        "" if each is None or each[1].metric.unit not in ("", "%") else noun_of(each[1].metric.label)
-        for each in results
+        "" if each is None or each[1].metric.unit not in vague else noun_of(each[1].metric.label) for each in results
     ]
     return [
         each and ({**each[0], "text": f"{each[0]['text']} {noun}".rstrip()}, each[1])

@@ -26,6 +26,7 @@ from app.ui.html import as_text, nowrap, run_link, table, wide
 from app.ui.run_state import time_left, waiting
 from app.ui.widgets import title_of
 from engine.analysis.result import Ranked, ranked
+from engine.analysis.run_values import changed, shown_config
 from engine.errors import EngineError
 from engine.home import Home
 from engine.queue.forecast import Wait
@@ -224,12 +225,19 @@ def _facts(reader: Reader, shown: Sequence[TableRow], waits: Mapping[int, Wait])
 
 
 def _with_origins(reader: Reader, rows: Sequence[TableRow]) -> list[TableRow]:
-    """Return the rows, those of clones marked with the run that each began as."""
+    """Return the rows, those of clones marked with the run that each began as and with what changed since."""
     clones = reader.runs.clones_among([row.run.id for row in rows if row.run and not row.fold])
-    return [
-        _with_mark(row, f"clone of {clones[row.run.id]}") if row.run and not row.fold and row.run.id in clones else row
-        for row in rows
-    ]
+    origins = {run.id: run for run in reader.runs.some(list(set(clones.values())))}
+
+    def marked(row: TableRow) -> TableRow:
+        if not row.run or row.fold or row.run.id not in clones:
+            return row
+        of = clones[row.run.id]
+        known = origins.get(of)
+        change = changed(shown_config(known), shown_config(row.run)) or "the same settings" if known else "deleted"
+        return replace(_with_mark(row, f"clone of {of}"), origin=f"clone of {of}: {change}")
+
+    return list(map(marked, rows))
 
 
 def _marked(row: TableRow) -> TableRow:

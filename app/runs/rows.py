@@ -60,6 +60,8 @@ class TableRow:
     """Its runs that finished and did not learn, as far as they were judged."""
     best_not_learned: NotLearned | None = None
     """Why even that one did not learn."""
+    origin: str = ""
+    """The run that it is a clone of, with what changed; empty for any other."""
 
     @property
     def is_child(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from pydantic.fields import FieldInfo
 
 from engine.config import has_conditions, unused_because
-from engine.config_values import VALUE_TITLES, field_title, value_in_words
+from engine.config_values import VALUE_TITLES, field_title, value_in_words, value_title
 from engine.filter.tree import metric_quoted, metric_written
 from engine.launch_options import HERE
 from engine.metrics import METRICS, Metric, MetricSetting, as_set, depends_on_time, metric
@@ -43,6 +43,8 @@ _TELLING = re.compile(r"acc|loss|err|reward|return|score|f1|auc|perplexity|ppl|m
 _HELD_OUT = re.compile(r"(?<![a-z])(test|val|valid|validation|eval|dev)(?![a-z])", re.IGNORECASE)
 _OF_SETTINGS = ("hparam/", "hparams/")
 """Begins of the names of numbers that TensorBoard's table of hyperparameters lists again."""
+MOST_NAMED = 2
+"""Settings that the difference to an origin names."""
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Value = float | int | str | bool | None
 
@@ -234,6 +236,15 @@ def shown_config(run: Run | RunRow) -> Mapping[str, Any]:
     if not run.repeats or REPEAT in run.config:
         return run.config
     return {REPEAT if name == SEED else name: held for name, held in run.config.items()}
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return in which settings a run differs from its origin; empty if in none."""
+    apart = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    apart = [name for name in apart if name != REPEAT or REPEAT in before]
+    words = [f"{lower_title(name)} {value_title(before.get(name))} → {value_title(after.get(name))}" for name in apart]
+    more = [f"{len(words) - MOST_NAMED} more"] if len(words) > MOST_NAMED else []
+    return ", ".join(words[:MOST_NAMED] + more)
 
 
 def without_effect(experiment: str, config: Mapping[str, Any]) -> dict[str, str]:

@@ -132,7 +132,7 @@ def test_a_waiting_run_says_what_slurm_says_and_has_no_estimated_start(home: Hom
     assert f"{100 + run_id}: PENDING, Resources (no free nodes)" in html(test)
     notes = {row["key"]: row["Status"]["note"] for row in rows_of(opened("runs"))}
     assert notes == {
-        f"run-{run_id}": "waits on lab: Resources (no free nodes)",
+        f"run-{run_id}": "position 1: waits on lab: Resources (no free nodes)",
         f"run-{other}": "position 2: to be submitted to lab",
     }
     found = html(opened("home"))

@@ -253,6 +253,10 @@ def test_a_disabled_person_and_the_number_of_cancelled_runs_are_named_and_the_ca
 
     sign_in(accounts, monkeypatch, "ada")
     test = AppTest.from_function(script, default_timeout=PATIENCE_S).run()
+    (dialog,) = test.get("dialog")
+    kinds = [each.type for each in dialog if each.type in ("markdown", "checkbox")]
+    assert kinds == ["markdown", "markdown", "checkbox"], "what the box changes is above it"
+    assert "Their running runs continue" in dialog.markdown[1].value
     test.checkbox(key="people.out.runs").check().run()
     test.button(key="people.out.now").click().run()
     assert test.session_state["people.done"] == "mo is disabled. 2 runs are being cancelled."

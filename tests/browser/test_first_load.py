@@ -39,3 +39,22 @@ def test_the_styles_are_in_the_page_survive_a_reload_and_win_over_streamlits(lab
     page.goto(f"{lab.address}/run?run={lab.running}")
     crumbs, title = page.locator(".pl-breadcrumb li").first, page.locator("h1")
     assert crumbs.bounding_box()["x"] == pytest.approx(title.bounding_box()["x"], abs=1), "ours win over Streamlit's"  # type: ignore[index]
+
+
+def test_what_is_side_by_side_is_level(lab: Lab, page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    labels, headings = "[data-testid=stWidgetLabel]", page.locator(".st-key-home-columns h2")
+    rows = {
+        "/runs": [
+            [page.locator(labels, has_text=name) for name in ("Status", "Search", "Filter expression")],
+            [page.get_by_role("button", name=name, exact=True) for name in ("active", "Filters")],
+        ],
+        f"/run?run={lab.compared[0]}": [[page.locator(labels, has_text=name) for name in ("X-axis", "Smoothing")]],
+        "/": [[headings.get_by_text(name, exact=True) for name in ("Running", "Recent", "Machine")]],
+    }
+    for path, several in rows.items():
+        page.goto(lab.address + path)
+        page.locator("h1").wait_for()
+        settle(page)
+        for row in several:
+            assert len({box["y"] for each in row if (box := each.bounding_box())}) == 1, (path, row)

@@ -215,11 +215,10 @@ def test_a_clone_keeps_its_origin_and_both_pages_name_what_differs(
     form.button(key="launch").click().run()
     (second,) = reader.runs.cloned_as(first)
     assert reader.runs.cloned_from(second) == first and reader.runs.cloned_from(first) is None
-    (marks,) = (
-        row["marks"] for row in table_of(opened("runs", {"fold": "false"}))["rows"] if row["key"] == f"run-{second}"
-    )
-    assert marks == [f"clone of {first}"]
+    (row,) = (row for row in table_of(opened("runs", {"fold": "false"}))["rows"] if row["key"] == f"run-{second}")
     before, after = config["learning_rate"], 0.02
+    assert row["marks"] == [f"clone of {first}"]
+    assert row["title"] == f"{row['name']}\nclone of {first}: learning rate {before} → {after}"
     said = f"learning rate {before} → {after})"
     assert f"clone of run {first} ({said}" in html(opened("run", {"run": str(second)}))
     assert "Tree of 2 runs" in [each.label for each in opened("run", {"run": str(second)}).expander]
@@ -234,6 +233,8 @@ def test_a_clone_keeps_its_origin_and_both_pages_name_what_differs(
     with Store.open(home) as store:
         store.runs.cancel(first, by="ada")
         store.db.connection.execute("DELETE FROM runs WHERE id = ?", [first])
+    titles = [row["title"] for row in table_of(opened("runs", {"fold": "false"}))["rows"]]
+    assert any(title.endswith(f"\nclone of {first}: deleted") for title in titles)
     test = opened("run", {"run": str(second), "tree": "true"})
     assert f"clone of run {first}, which was deleted" in html(test)
     assert f"run {first}, deleted" in html(test) and "cloned as: 2 runs" in html(test)
@@ -249,6 +250,8 @@ def test_the_tree_of_a_run_draws_who_came_of_whom_and_says_what_changed_and_what
     resumed, clone = add(parent_id=first), add(0.2, cloned_from=first)
     further = add(0.3, cloned_from=clone)
     deep = add(0.3, cloned_from=further)
+    name = "learning rate 0.05, seed 0, with what tells it from the runs beside it"
+    store.annotations.rename(deep, name, by="Ada")
     store.annotations.set_note(clone, "Twice as <b>large</b>.", by="Ada")
     family = store.read.runs.family(deep, 9)
     rows = {row.id: row for row in store.read.runs.some([kin.id for kin in family])}
@@ -267,5 +270,5 @@ def test_the_tree_of_a_run_draws_who_came_of_whom_and_says_what_changed_and_what
         (f"run {resumed} Hogwild!, queued", "resumed: the same settings", ""),
         (f"run {clone} Hogwild!, queued", "cloned: lr 0.1 → 0.2", "Twice as &lt;b&gt;large&lt;/b&gt;."),
         (f"run {further}, this one Hogwild!, queued", "cloned: lr 0.2 → 0.3", ""),
-        (f"run {deep} Hogwild!, queued", "cloned: the same settings", ""),
+        (f"run {deep} {name} (Hogwild!), queued", "cloned: the same settings", ""),
     ]

@@ -63,6 +63,11 @@ def test_many_ranks_have_one_bar_for_each_kind_of_them() -> None:
     ]
 
 
+def test_the_link_menu_says_how_the_newest_run_fills_a_screen_on_the_wall(lab: dict[Status, int]) -> None:
+    said = " ".join(each.value for each in opened("run", {"run": str(lab["running"])}).caption).replace("\\", "")
+    assert "Always the newest run of Hogwild" in said and "Present on a chart (the address keeps it), and F11" in said
+
+
 def test_a_run_without_a_curve_to_smooth_has_no_smoothing(home: Home, lab: dict[Status, int]) -> None:
     def has_smoothing(run_id: int) -> bool:
         return "Smoothing" in [each.label for each in opened("run", {"run": str(run_id)}).slider]

@@ -486,6 +486,8 @@ def test_the_heading_result_sorts_where_all_results_are_of_one_metric(home: Home
         finished(store, 2, 0, 90.0, experiment="dppo", metric="test/episodic_return")
     assert sort_of() == [None]
     assert sort_of(of="hogwild") == ["test/accuracy.last"]
+    (row,) = rows_of(page(of="dppo"))
+    assert row["Result"]["text"] == "88 reward", "a number without a unit is named also where all are of one metric"
 
 
 def test_several_selected_runs_are_cancelled_after_a_question(
