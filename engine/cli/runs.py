@@ -159,7 +159,7 @@ def summary_text(found: Mapping[str, Any]) -> str:
     if found["status"] in BAD_ENDS:
         if found["error"]:
             lines += ["", *found["error"].rstrip().splitlines()[-20:]]
-        if found["logs"]:
+        if not found["reported"]:  # its program has its logs
             lines += ["", f"Whole logs: python -m engine logs {found['id']}"]
     if metrics := _metrics(found):
         lines += ["", metrics]

@@ -8,6 +8,7 @@ from pathlib import Path
 from engine.cli.launch import progress_line
 from engine.home import Home
 from engine.store import Reader, Store
+from engine.store.imports.reports import ReportedRun
 from engine.store.timestamps import in_seconds
 from engine.system.processes import me
 from engine.transfer.import_child import import_path
@@ -110,6 +111,15 @@ def test_show_tells_how_long_a_run_waited_and_for_what(
     assert re.search(
         r"^waited +1 min 3\d s, last for 2 cores: run 7 holds 2$", parallab("show", str(run_id)).stdout, re.M
     )
+
+
+def test_a_lost_run_that_its_program_reported_has_no_logs_to_read(parallab: Parallab, store: Store) -> None:
+    run_id = store.reports.begin(ReportedRun("pets", "a key", "", {}, {}), by="Ada")
+    with store.db.change() as connection:
+        connection.execute("UPDATE runs SET heartbeat_at = ? WHERE id = ?", [in_seconds(-90), run_id])
+    assert store.reports.lose_silent(30) == [run_id]
+    told = parallab("show", str(run_id)).stdout
+    assert f"Run {run_id} lost" in told and "logs" not in told
 
 
 def test_a_run_of_another_program_has_no_start_up(parallab: Parallab, store: Store, tmp_path: Path) -> None:
