@@ -164,6 +164,8 @@ def test_in_a_lab_with_accounts_only_an_admin_is_a_teacher(home: Home, store: St
         ("mo", "trainers", "to hand in", "1"),
         ("tea", "trainers", "waiting", "1"),
     ], "who has not begun has a row too"
+    with pytest.raises(ConfigError, match="also must be empty if accounts are kept, got mia"):
+        end_class(home, by="tea", also=["mia"], keep_accounts=True)
     ended = end_class(home, by="tea", also=["mia"])
     assert (ended.archived, ended.cancelled, ended.disabled) == (2, 1, ("mo", "mia"))
     assert {each.name: each.active for each in store.read.people.everyone()} == {
@@ -183,6 +185,18 @@ def test_in_a_lab_with_accounts_only_an_admin_is_a_teacher(home: Home, store: St
     commands = {entry.command for entry in store.read.audit.entries()}
     assert {"open exercise", "predict", "end class", "disable", "archive"} <= commands
     assert "hand in" not in commands
+
+
+def test_the_end_of_a_class_keeps_accounts_for_the_next_lesson(home: Home, store: Store) -> None:
+    own(home, SINGLE)
+    for name, role in (("tea", "admin"), ("mo", "member"), ("mia", "member")):
+        store.people.add(name, role, by=Program("first"))
+    done(home, store, "mo")
+    ended = end_class(home, by="tea", keep_accounts=True)
+    assert (ended.archived, ended.disabled) == (1, ())
+    assert members(store.read) == ["mia", "mo"]
+    earlier = store.read.exercises.attempts(earlier_classes=True)
+    assert members(store.read, earlier[0].class_ended_at) == ["mia", "mo"], "all of the class are in its table"
 
 
 def test_the_export_has_a_row_per_person_and_exercise_that_no_spreadsheet_evaluates(home: Home, store: Store) -> None:
