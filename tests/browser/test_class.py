@@ -100,7 +100,7 @@ def hold_class(home: Home, address: str, browser: Browser, run: Callable[[], Non
             teacher.get_by_role("button", name="Export CSV").click()
         rows = list(csv.DictReader(saved.value.path().read_text("utf-8-sig").splitlines()))
         assert [(row["person"], row["state"], row["answers"]) for row in rows] == [
-            (name, "handed in", "One pass is little.") for name in STUDENTS
+            (name, "handed in", "1. One pass is little.") for name in STUDENTS
         ]
         teacher.get_by_role("button", name="End the class").click()
         dialog = teacher.get_by_role("dialog")

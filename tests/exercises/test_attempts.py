@@ -211,7 +211,7 @@ def test_the_export_has_a_row_per_person_and_exercise_that_no_spreadsheet_evalua
     assert (rows[1]["group"], rows[1]["attempts"], rows[1]["answers"]) == (
         "'=ada, ben",
         "2",
-        "'=1+1",
+        "1. =1+1",
     )
     assert (rows[1]["prediction"], rows[1]["result"], rows[1]["distance"]) == ("50.0", "40.0", "25 % above")
     assert (rows[2]["distance_share"], rows[2]["runs"], rows[2]["execution_time_s"]) == ("0.5", "2", "2")
@@ -221,6 +221,17 @@ def test_the_export_has_a_row_per_person_and_exercise_that_no_spreadsheet_evalua
     assert "runs.jsonl" in zipfile.ZipFile(file).namelist()
     with pytest.raises(ConfigError, match="at least one run"):
         class_bundle(store.read, [], io.BytesIO(), by="tea")
+
+
+def test_an_answer_with_a_line_break_is_one_answer_in_the_export(home: Home, store: Store) -> None:
+    two = exercise(SINGLE.replace("questions:\n", "questions:\n  - How much?\n"))
+    attempt_id = predict(home, two, 50, by="ada")
+    for run_id in launch_attempt(home, attempt_id, {}, by="ada").runs:
+        end(store, run_id, {"test/accuracy": 96.0})
+    hand_in(home, attempt_id, ["Little.\nAs expected.", "Because."], by="ada")
+    content = class_csv(store.read, store.read.exercises.attempts()).decode("utf-8-sig")
+    (row,) = csv.DictReader(io.StringIO(content))
+    assert row["answers"] == "1. Little.\nAs expected.\n2. Because."
 
 
 def test_two_presses_at_the_same_moment_launch_once(home: Home, store: Store) -> None:
