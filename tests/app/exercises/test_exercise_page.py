@@ -154,6 +154,13 @@ def test_a_waiting_attempt_has_its_position_and_a_late_one_is_refused(
     assert not button(test, "exercise.speed.hand_in")
     late = page("speed", monkeypatch, "Zoe")
     assert "so a new attempt is not accepted" in said(late) and not button(late, "exercise.speed.predict")
+    assert all(each.disabled for each in [*late.text_input, *late.multiselect]) and late.text_input and late.multiselect
+    for name, kind in (("accuracy", "text_input"), ("ranking", "multiselect")):
+        classes.write(home, name)
+        close_exercise(home, name, by="Teacher")
+        closed = page(name, monkeypatch, "Zoe")
+        fields = getattr(closed, kind)
+        assert fields and all(each.disabled for each in [*fields, *closed.number_input]), name
     open_exercise(home, "speed", by="Teacher")
     assert button(page("speed", monkeypatch, "Ada"), "exercise.speed.hand_in")
 
