@@ -114,8 +114,8 @@ def _chosen(exercise: Exercise, own: Sequence[ExerciseAttempt], state: ExerciseS
 
 def _begin(exercise: Exercise, refusal: str | None) -> None:
     key = f"exercise.{exercise.name}"
-    value = prediction(exercise, key)
-    people = _others(key)
+    value = prediction(exercise, key, disabled=refusal is not None)
+    people = _others(key, disabled=refusal is not None)
     st.caption(as_text(refusal or "A prediction can't be changed. After its runs you can make another attempt."))
     # Free while incomplete: a press right after typing sends the value, which the page does not know yet.
     if st.button("Predict", type="primary", key=f"{key}.predict", **current_user.off(refusal)):
@@ -125,7 +125,7 @@ def _begin(exercise: Exercise, refusal: str | None) -> None:
             _predict(exercise, value, people)
 
 
-def _others(key: str) -> list[str]:
+def _others(key: str, *, disabled: bool) -> list[str]:
     """Show the choice of the others of a group; return their names."""
     with Reader.open(Home.find()) as reader:
         accounts = [one.name for one in reader.people.everyone() if one.active and one.role != "viewer"]
@@ -137,6 +137,7 @@ def _others(key: str) -> list[str]:
         key=f"{key}.group",
         placeholder="Others who share this hand-in",
         accept_new_options=not accounts,
+        disabled=disabled,
     )
 
 
@@ -180,12 +181,12 @@ def _run(
         problems = {each.field: each.sentence for each in error.problems}
     notes = {name: f"Here: {each.words}" for name, each in exercise.change.items() if each.words and not each.values}
     lists = {name: each.values for name, each in exercise.change.items() if each.values}
-    config_form.grid(known, list(exercise.change), problems, notes, lists)
+    closed = current_user.why_not("launch") or state.refusal("a launch") or None
+    config_form.grid(known, list(exercise.change), problems, notes, lists, disabled=closed is not None)
     cells = f": {', '.join(exercise.cells)}" if exercise.cells else ""
     times = f", {exercise.repeats} times each" if exercise.repeats > 1 else ""
     st.caption(as_text(f"{takes(exercise)}{cells}{times}. {ALONE if exercise.time_counts else SHARED}"))
-    refusal = current_user.why_not("launch") or (None if attempt else "Predict first: then you can launch.")
-    refusal = refusal or state.refusal("a launch") or None
+    refusal = closed or (None if attempt else "Predict first: then you can launch.")
     off = current_user.off(refusal, disabled=bool(problems))
     if refusal:
         st.caption(as_text(refusal))

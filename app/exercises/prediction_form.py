@@ -15,16 +15,17 @@ from engine.exercises.files import Exercise
 from engine.exercises.outcome import places
 
 
-def prediction(exercise: Exercise, key: str) -> Any:
+def prediction(exercise: Exercise, key: str, *, disabled: bool = False) -> Any:
     """Show the form, whose state is under `key`; return the prediction, None while it is incomplete."""
     task = exercise.predict
     if task.text:
         st.markdown(f"**{as_text(task.text)}**")
     if task.kind == "number":
-        return _number(exercise, st.text_input(task.label, key=f"{key}.number", placeholder="a number, such as 2.5"))
+        typed = st.text_input(task.label, key=f"{key}.number", placeholder="a number, such as 2.5", disabled=disabled)
+        return _number(exercise, typed)
     if task.kind == "order":
-        return _order(exercise, key)
-    return _curve(exercise, key)
+        return _order(exercise, key, disabled=disabled)
+    return _curve(exercise, key, disabled=disabled)
 
 
 def _number(exercise: Exercise, text: str) -> float | None:
@@ -54,12 +55,13 @@ def read_number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _order(exercise: Exercise, key: str) -> list[str] | None:
+def _order(exercise: Exercise, key: str, *, disabled: bool) -> list[str] | None:
     chosen = st.multiselect(
         f"Order, from the {exercise.predict.first} {lower_label(exercise)}",
         exercise.cells,
         key=f"{key}.order",
         placeholder="Choose the first one, then the next",
+        disabled=disabled,
     )
     left = len(exercise.cells) - len(chosen)
     if chosen:
@@ -69,7 +71,7 @@ def _order(exercise: Exercise, key: str) -> list[str] | None:
     return None if left else chosen
 
 
-def _curve(exercise: Exercise, key: str) -> list[tuple[float, float]] | None:
+def _curve(exercise: Exercise, key: str, *, disabled: bool) -> list[tuple[float, float]] | None:
     task, along = exercise.predict, places(exercise)
     keys = [f"{key}.value.{at}" for at in range(len(along))]
     for each in keys:
@@ -85,11 +87,12 @@ def _curve(exercise: Exercise, key: str) -> list[tuple[float, float]] | None:
         "y": task.label,
         "unit": task.unit,
         "alt": f"Empty chart to draw a prediction on: {task.label} by {title}",
+        "disabled": disabled,
     }
     components.draw(f"{key}.draw", data, partial(_drawn, f"{key}.draw", keys))
     with st.expander("Type the values instead"), st.container(horizontal=True):
         for each, (_, _, label) in zip(keys, along, strict=True):
-            st.text_input(f"{title} {label}", key=each, width=130)
+            st.text_input(f"{title} {label}", key=each, width=130, disabled=disabled)
     points = [(x, y) for (x, _, _), y in zip(along, values, strict=True) if y is not None]
     if len(points) < len(along):
         st.caption(f"{len(along) - len(points)} of {len(along)} values to set.")

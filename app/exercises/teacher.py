@@ -26,6 +26,7 @@ from engine.home import Home
 from engine.notices.public_url import public_url
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt, ExerciseState
+from engine.store.records import ENDED
 
 _DONE = "exercises.done"
 _QR = macro("ui/pieces.html", "qr")
@@ -216,27 +217,42 @@ def ask_end(exercises: Collection[str] | None) -> None:
         accounts = members(reader)
         attempts = [each for each in reader.exercises.attempts() if exercises is None or each.exercise in exercises]
     people = {*chain.from_iterable(attempt.people for attempt in attempts)}
-    runs = sum(len(attempt.runs) for attempt in attempts)
     st.write(
-        f"{'All exercises' if exercises is None else 'The exercises that you opened'} will be closed. "
-        f"{counted(runs, 'run')} of {counted(len(people), 'student')} will be cancelled where they have not ended, and "
-        "archived. Predictions, results and answers are kept: see Earlier classes on this page."
+        f"{'All exercises' if exercises is None else 'The exercises that you opened'} are closed. "
+        f"{_runs_at_the_end(attempts)}Predictions, results and answers are kept: see Earlier classes on this page."
     )
     also: list[str] = []
-    if accounts:
+    keeps = not (accounts and st.toggle("Disable their accounts", value=True, key="exercises.end.disable"))
+    if not keeps:
         also = st.multiselect(
             "Accounts without an attempt to disable too", [name for name in accounts if name not in people]
         )
-        st.write("The accounts of its students will be disabled: they can't sign in until an admin enables them.")
+        st.write("The accounts of its students are disabled: they can't sign in until an admin enables them.")
+    elif accounts:
+        st.write("Its students can still sign in, such as for the next lesson.")
     with export(attempts, "end"):
         if st.button("End the class", type="primary", key="exercises.end.now"):
-            carry_out(lambda by: _end(by, also, exercises))
+            carry_out(lambda by: _end(by, also, keeps, exercises))
         if st.button("Cancel", key="exercises.end.not"):
             st.rerun()
 
 
-def _end(by: str, also: Sequence[str], exercises: Collection[str] | None) -> None:
-    ended = end_class(Home.find(), by=by, also=also, exercises=exercises)
+def _runs_at_the_end(attempts: Sequence[ExerciseAttempt]) -> str:
+    """Return which runs the end of a class cancels and archives, as sentences; running ones are not archived."""
+    statuses = [status for attempt in attempts for status in attempt.runs.values()]
+    cancelled = sum(status not in ENDED for status in statuses)
+    archived = sum(status in ENDED or status == "queued" for status in statuses)
+    students = {*chain.from_iterable(attempt.people for attempt in attempts if attempt.runs)}
+    of = f" of {counted(len(students), 'student')}"
+    parts = [
+        f"{counted(cancelled, 'run')} {'is' if cancelled == 1 else 'are'} cancelled" if cancelled else "",
+        f"{counted(archived, 'run')}{of} {'is' if archived == 1 else 'are'} archived" if archived else "",
+    ]
+    return f"{said}. " if (said := "; ".join(filter(None, parts))) else ""
+
+
+def _end(by: str, also: Sequence[str], keeps_accounts: bool, exercises: Collection[str] | None) -> None:
+    ended = end_class(Home.find(), by=by, also=also, keep_accounts=keeps_accounts, exercises=exercises)
     st.session_state[_DONE] = (
         f"The class has ended: {counted(len(ended.attempts), 'attempt')}, {counted(ended.archived, 'run')} archived, "
         f"{counted(len(ended.disabled), 'account')} disabled. Its results are below, under Earlier classes."

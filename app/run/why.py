@@ -420,9 +420,10 @@ ANSWERS = {
     "batched_reinforce": "why-batching-helps",
     "dppo": "synchronization",
     "fsdp": "data-flow",
-    "hogwild": "overwritten-updates",
-    "parameter_server": "data-flow",
+    "hogwild": "why-no-lock",
+    "parameter_server": "why-a-batch-of-gradients",
     "pipeline": "the-schedules",
+    "reference": "two-uses",
     "sync_sgd": "data-flow",
     "tensor_parallel": "what-does-splitting-a-layer-cost",
 }

@@ -265,8 +265,8 @@ def lines(key: str, data: Mapping[str, Any], on_press: Callable[[], None]) -> No
 
 def draw(key: str, data: Mapping[str, Any], on_values: Callable[[], None]) -> None:
     """Show an empty chart to draw values on: `places` along x, `values` (None where not set), `low` and `high` of y,
-    titles `x` and `y`, the `unit`, and `alt`. `on_values` is called before the page reruns; the session then holds them
-    under the key, as `values`.
+    titles `x` and `y`, the `unit`, `alt`, and whether it is `disabled`. `on_values` is called before the page reruns;
+    the session then holds them under the key, as `values`.
     """
     _draw(key=key, data=dict(data), on_values_change=on_values)
 

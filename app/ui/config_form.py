@@ -130,6 +130,8 @@ def grid(
     problems: Problems,
     notes: Mapping[str, str],
     lists: Mapping[str, Sequence[Any]] = MappingProxyType({}),
+    *,
+    disabled: bool = False,
 ) -> None:
     """Draw fields in two columns, each with its error message or its note below; those in `lists` are chosen from their
     values.
@@ -137,53 +139,55 @@ def grid(
     for start in range(0, len(names), 2):
         for column, name in zip(st.columns(2, gap="medium"), names[start : start + 2], strict=False):
             with column:
-                _field(name, experiment.config.model_fields[name], key_of(experiment.name, name), lists.get(name))
+                field, key = experiment.config.model_fields[name], key_of(experiment.name, name)
+                _field(name, field, key, lists.get(name), disabled)
                 if name in problems:
                     st.markdown(f":red[{as_text(problems[name])}]")
                 elif name in notes:
                     st.caption(as_text(notes[name]))
 
 
-def _field(name: str, field: FieldInfo, key: str, values: Sequence[Any] | None) -> None:
+def _field(name: str, field: FieldInfo, key: str, values: Sequence[Any] | None, disabled: bool) -> None:
     """Draw the widget for a field's type, or to choose one of `values`; its value is in the session, from `fill`."""
+    state: dict[str, Any] = {"key": key, "help": help_of(field), "disabled": disabled}
     value = st.session_state.setdefault(key, as_typed(field.default))
-    label, kind, text = label_of(name, field), _kind(field), help_of(field)
+    label, kind = label_of(name, field), _kind(field)
     label = as_text(label) if field.title else label
     empty = empty_means(field) if may_be_empty(field) else None
     if values:
-        st.selectbox(label, values, key=key, help=text, format_func=value_in_words)
+        st.selectbox(label, values, format_func=value_in_words, **state)
     elif options := choices_of(field):
         if value not in options and not (empty and value is None):
             options = (*options, value)  # it was removed from the list: it stays visible, with its error message
         if len(options) <= FEW:
-            st.segmented_control(label, options, key=key, help=text, required=empty is None, wrap=True)
+            st.segmented_control(label, options, required=empty is None, wrap=True, **state)
         else:
-            st.selectbox(label, options, key=key, help=text, index=None if empty else 0, placeholder=empty)
+            st.selectbox(label, options, index=None if empty else 0, placeholder=empty, **state)
     elif kind is bool and empty:
-        st.segmented_control(label, (True, False), key=key, help=text, format_func=value_in_words)
+        st.segmented_control(label, (True, False), format_func=value_in_words, **state)
     elif kind is bool:
-        st.toggle(label, key=key, help=text)
+        st.toggle(label, **state)
     elif kind in (int, float) and _fits_a_number(value):
-        _number(label, field, key, kind is int and is_whole(field), empty)
+        _number(label, field, kind is int and is_whole(field), empty, state)
     elif kind in (str, int, float) or get_origin(kind) is list:
         if value is not None and not isinstance(value, str):
             st.session_state[key] = str(value)
         widget = st.text_area if isinstance(value, str) and "\n" in value else st.text_input
-        widget(label, key=key, help=text, placeholder=empty_means(field) if field.default in ("", None) else None)
+        widget(label, placeholder=empty_means(field) if field.default in ("", None) else None, **state)
     else:
         raise TypeError(f"The form has no widget for {name}: {field.annotation}.")
 
 
-def _number(label: str, field: FieldInfo, key: str, whole: bool, empty: str | None) -> None:
-    """Draw the widget of a number, which may be `empty`."""
-    text = help_of(field)
+def _number(label: str, field: FieldInfo, whole: bool, empty: str | None, state: Mapping[str, Any]) -> None:
+    """Draw the widget of a number, which may be `empty`, with a key and further `state`."""
+    key = state["key"]
     lowest: Any = None if empty else "min"
     if whole:
-        st.number_input(label, step=1, key=key, help=text, value=lowest, placeholder=empty)
+        st.number_input(label, step=1, value=lowest, placeholder=empty, **state)
         return
     if isinstance(st.session_state[key], int):
         st.session_state[key] = float(st.session_state[key])
-    st.number_input(label, step=_step(field), format="%g", key=key, help=text, value=lowest, placeholder=empty)
+    st.number_input(label, step=_step(field), format="%g", value=lowest, placeholder=empty, **state)
 
 
 def _fits_a_number(value: Any) -> bool:

@@ -128,16 +128,20 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
     yield from [
         PaletteItem("Glossary", term, meaning, f"#term={quote(term)}") for term, meaning in _terms(words).items()
     ][:MOST_OTHERS]
-    yield from () if is_number else partly
-    yield from [
+    documents = [
         PaletteItem("Help", ": ".join(filter(None, (part.title, part.heading))), excerpt(part, words), part.address)
         for part in search(words)
     ][:MOST_HELP]
+    wants_guide = "guide" in telling(words)  # one guide comes before the page that lists all
+    yield from documents if wants_guide else ()
+    yield from () if is_number else partly
+    yield from () if wants_guide else documents
 
 
 def _terms(words: Sequence[str]) -> dict[str, str]:
-    """Return the terms with matching names; without any, those with matching definitions."""
-    return {term: meaning for term, meaning in TERMS.items() if _has_all(words, term)} or {
+    """Return the terms with matching names, that of the words first; without any, those with matching definitions."""
+    named = sorted(TERMS, key=lambda term: re.findall(r"\w+", term) != [*words])
+    return {term: TERMS[term] for term in named if _has_all(words, term)} or {
         term: meaning for term, meaning in TERMS.items() if _has_all(words, meaning)
     }
 

@@ -91,14 +91,15 @@ def export_command(
 @command("end-class", within=exercises_command)
 def end_class_command(
     output: Path | None = option(f"Export the class to this file first: {FORMATS}.", "--out", type=OUTPUT_FILE),
-    also: Sequence[str] = option("Name of another account of the class; may be repeated."),
+    also: Sequence[str] = option("Name of another account of the class to disable; may be repeated."),
+    keep_accounts: bool = option("Disable no accounts, such as before the next lesson."),
     owner: str = OWNER,
 ) -> None:
     """End the class: close its exercises, cancel and archive its runs, disable the accounts of its members."""
     if output:
         with Reader.open(Home.find()) as reader:
             _write(reader, reader.exercises.attempts(), output, owner)
-    ended = end_class(Home.find(), by=owner, also=also)
+    ended = end_class(Home.find(), by=owner, also=also, keep_accounts=keep_accounts)
     attempts, runs = counted(len(ended.attempts), "attempt"), counted(ended.archived, "run")
     said = f"Class ended: {attempts}, {runs} archived, {counted(len(ended.disabled), 'account')} disabled."
     done = {"archived": ended.archived, "cancelled": ended.cancelled, "disabled": ended.disabled}

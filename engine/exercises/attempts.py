@@ -135,14 +135,23 @@ class ClassEnd:
     """People whose accounts were disabled."""
 
 
-def end_class(home: Home, *, by: str, also: Sequence[str] = (), exercises: Collection[str] | None = None) -> ClassEnd:
+def end_class(
+    home: Home,
+    *,
+    by: str,
+    also: Sequence[str] = (),
+    keep_accounts: bool = False,
+    exercises: Collection[str] | None = None,
+) -> ClassEnd:
     """End the class: close its exercises, cancel its waiting and running runs, archive the ended ones, and disable the
-    accounts of its people, members only.
+    accounts of its people, members only, unless `keep_accounts`.
 
     Its people are those of its attempts and `also`, such as those of its list who never began; `exercises` are those
     that it worked on, None for all. Export it before or after: attempts and runs stay. One transaction. Raises
-    Forbidden, ConfigError for an unknown name in `also`.
+    Forbidden, ConfigError for an unknown name in `also`, or for `also` with `keep_accounts`.
     """
+    if keep_accounts and also:
+        raise ConfigError.of("also", f"also must be empty if accounts are kept, got {also[0]}. Leave out one of both.")
     with Store.open(home, timeout_s=PAGE_TIMEOUT_S) as store, store.db.change():
         attempts = store.exercises.end_class(by=by, exercises=exercises)
         runs = {run_id: status for attempt in attempts for run_id, status in attempt.runs.items()}
@@ -155,7 +164,7 @@ def end_class(home: Home, *, by: str, also: Sequence[str] = (), exercises: Colle
         if unknown := next((name for name in also if name not in members), None):
             raise ConfigError.of("also", f"also must name members with an active account, got {unknown}.")
         people = dict.fromkeys([*(name for attempt in attempts for name in attempt.people), *also])
-        disabled = [name for name in people if name in members]
+        disabled = [] if keep_accounts else [name for name in people if name in members]
         for name in disabled:
             disable_account(store, name, by=by)
     return ClassEnd(tuple(attempts), len(archived), len(left), tuple(disabled))

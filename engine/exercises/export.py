@@ -43,7 +43,7 @@ def outcomes(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> dict[int, t
 
 def class_csv(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> bytes:
     """Return a CSV file that spreadsheets open safely: a row per person and exercise, of the attempt that counts; also
-    of each member of the class who has not begun an exercise of it.
+    of each member of the class who has not begun an exercise of it. Answers are numbered: one may have several lines.
     """
     counting = latest(attempts)
     found = outcomes(reader, list({own[-1].id: own[-1] for own in counting.values()}.values()))
@@ -57,7 +57,7 @@ def class_csv(reader: Reader, attempts: Sequence[ExerciseAttempt]) -> bytes:
                 *(person, name, exercise.title, ", ".join(attempt.people) if len(attempt.people) > 1 else "", len(own)),
                 *(attempt.state, _written(attempt.prediction), _written(result.value)),
                 *(apart.words if apart else "", apart.share if apart else None),
-                "\n".join(attempt.answers),
+                "\n".join(f"{at}. {answer}" for at, answer in enumerate(attempt.answers, 1)),
                 " ".join(map(str, attempt.runs)),
                 _settings(runs[0].config if runs else {}, exercise.sweep),
                 " ".join(f"{run.execution_time_s:.4g}" for run in runs if run.execution_time_s is not None),

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from engine.exercises.attempts import close_exercise
 from engine.home import Home
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt
@@ -100,7 +101,7 @@ def hold_class(home: Home, address: str, browser: Browser, run: Callable[[], Non
             teacher.get_by_role("button", name="Export CSV").click()
         rows = list(csv.DictReader(saved.value.path().read_text("utf-8-sig").splitlines()))
         assert [(row["person"], row["state"], row["answers"]) for row in rows] == [
-            (name, "handed in", "One pass is little.") for name in STUDENTS
+            (name, "handed in", "1. One pass is little.") for name in STUDENTS
         ]
         teacher.get_by_role("button", name="End the class").click()
         dialog = teacher.get_by_role("dialog")
@@ -147,6 +148,15 @@ def test_a_curve_is_drawn_by_pointer_keys_or_typed_values(lab: Lab, page: Page) 
     expect(points.nth(1)).to_have_attribute("aria-valuetext", "11 %")
     page.get_by_role("link", name="bubble").first.click()
     expect(page.get_by_role("dialog", name="Definition")).to_contain_text("stages are idle")
+
+
+def test_the_chart_of_a_closed_exercise_takes_no_prediction(lab: Lab, page: Page) -> None:
+    close_exercise(lab.home, "hogwild_trainers", by="Teacher")
+    page.goto(f"{lab.address}/exercises?exercise=hogwild_trainers")
+    expect(page.get_by_text("so a new attempt is not accepted")).to_be_visible()
+    chart = page.locator(".pl-draw")
+    expect(chart.locator("circle").first).to_be_visible()
+    assert chart.evaluate("chart => chart.inert")
 
 
 def test_on_a_phone_the_menu_closes_and_keys_scroll_a_fresh_page(lab: Lab, browser: Browser) -> None:

@@ -4,7 +4,7 @@ import re
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from app.ui.html import TERMS
 from engine.home import ROOT
@@ -150,6 +150,17 @@ def test_a_term_opens_its_definition_and_the_glossary_finds_others(lab: Lab, pag
     expect(glossary.get_by_text("Staleness", exact=True)).to_be_visible()
     expect(glossary.get_by_text("Rank", exact=True)).to_be_hidden()
     assert not grave(findings(page))
+
+    def below(upper: Locator, lower: Locator) -> bool:
+        above, under = upper.bounding_box(), lower.bounding_box()
+        return bool(above and under and above["y"] + above["height"] <= under["y"])
+
+    documents, defined = glossary.locator("li"), glossary.locator("#pl-defined dt")
+    search.fill("step")
+    expect(documents.first).to_be_visible()
+    expect(glossary.locator("dt").first).to_have_text("Step")
+    expect(glossary.locator("#pl-terms dt")).to_have_text(["Step", "Environment step"])
+    assert below(glossary.locator("#pl-terms"), documents.first) and below(documents.last, defined.first)
     search.fill("idle")
     expect(glossary.locator("dt:visible")).to_have_text(["Bubble"])
     search.fill("security")

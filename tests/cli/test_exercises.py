@@ -28,7 +28,9 @@ def test_a_teacher_opens_exports_and_ends(home: Home, store: Store, parallab: Pa
     assert "ends in .csv or .zip" in parallab("exercises", "export", "--out", "class.txt").stderr
     csv.unlink()
     assert parallab("exercises", "end-class", "--out", "class.txt").returncode == 2
-    ended = parallab("exercises", "end-class", "--out", str(csv))
+    refused = parallab("exercises", "end-class", "--keep-accounts", "--also", "mo")
+    assert (refused.returncode, "also must be empty if accounts are kept" in refused.stderr) == (2, True)
+    ended = parallab("exercises", "end-class", "--out", str(csv), "--keep-accounts")
     assert "mo,trainers" in csv.read_text()
     assert ended.stdout == "Class ended: 1 attempt, 0 runs archived, 0 accounts disabled.\n"
     assert json.loads(parallab("exercises", "end-class", "--json").stdout)["attempts"] == 0

@@ -164,6 +164,8 @@ def test_in_a_lab_with_accounts_only_an_admin_is_a_teacher(home: Home, store: St
         ("mo", "trainers", "to hand in", "1"),
         ("tea", "trainers", "waiting", "1"),
     ], "who has not begun has a row too"
+    with pytest.raises(ConfigError, match="also must be empty if accounts are kept, got mia"):
+        end_class(home, by="tea", also=["mia"], keep_accounts=True)
     ended = end_class(home, by="tea", also=["mia"])
     assert (ended.archived, ended.cancelled, ended.disabled) == (2, 1, ("mo", "mia"))
     assert {each.name: each.active for each in store.read.people.everyone()} == {
@@ -185,6 +187,18 @@ def test_in_a_lab_with_accounts_only_an_admin_is_a_teacher(home: Home, store: St
     assert "hand in" not in commands
 
 
+def test_the_end_of_a_class_keeps_accounts_for_the_next_lesson(home: Home, store: Store) -> None:
+    own(home, SINGLE)
+    for name, role in (("tea", "admin"), ("mo", "member"), ("mia", "member")):
+        store.people.add(name, role, by=Program("first"))
+    done(home, store, "mo")
+    ended = end_class(home, by="tea", keep_accounts=True)
+    assert (ended.archived, ended.disabled) == (1, ())
+    assert members(store.read) == ["mia", "mo"]
+    earlier = store.read.exercises.attempts(earlier_classes=True)
+    assert members(store.read, earlier[0].class_ended_at) == ["mia", "mo"], "all of the class are in its table"
+
+
 def test_the_export_has_a_row_per_person_and_exercise_that_no_spreadsheet_evaluates(home: Home, store: Store) -> None:
     first = done(home, store, "=ada", "ben", value=40.0)
     hand_in(home, first, ["=1+1"], by="ben")
@@ -197,7 +211,7 @@ def test_the_export_has_a_row_per_person_and_exercise_that_no_spreadsheet_evalua
     assert (rows[1]["group"], rows[1]["attempts"], rows[1]["answers"]) == (
         "'=ada, ben",
         "2",
-        "'=1+1",
+        "1. =1+1",
     )
     assert (rows[1]["prediction"], rows[1]["result"], rows[1]["distance"]) == ("50.0", "40.0", "25 % above")
     assert (rows[2]["distance_share"], rows[2]["runs"], rows[2]["execution_time_s"]) == ("0.5", "2", "2")
@@ -207,6 +221,17 @@ def test_the_export_has_a_row_per_person_and_exercise_that_no_spreadsheet_evalua
     assert "runs.jsonl" in zipfile.ZipFile(file).namelist()
     with pytest.raises(ConfigError, match="at least one run"):
         class_bundle(store.read, [], io.BytesIO(), by="tea")
+
+
+def test_an_answer_with_a_line_break_is_one_answer_in_the_export(home: Home, store: Store) -> None:
+    two = exercise(SINGLE.replace("questions:\n", "questions:\n  - How much?\n"))
+    attempt_id = predict(home, two, 50, by="ada")
+    for run_id in launch_attempt(home, attempt_id, {}, by="ada").runs:
+        end(store, run_id, {"test/accuracy": 96.0})
+    hand_in(home, attempt_id, ["Little.\nAs expected.", "Because."], by="ada")
+    content = class_csv(store.read, store.read.exercises.attempts()).decode("utf-8-sig")
+    (row,) = csv.DictReader(io.StringIO(content))
+    assert row["answers"] == "1. Little.\nAs expected.\n2. Because."
 
 
 def test_two_presses_at_the_same_moment_launch_once(home: Home, store: Store) -> None:

@@ -45,6 +45,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
       return `<g role="slider" aria-orientation="vertical" tabindex="0" data-index="${index}" class="${value === null ? "pl-unset" : ""}" ${now}>${circle(22, 'style="opacity: 0"')}${circle(8)}</g>`;
     });
     const titles = text((LEFT + wide - RIGHT) / 2, HIGH - 10, data.x) + text(14, middle, data.y, `text-anchor="middle" transform="rotate(-90 14 ${middle})"`);
+    root.inert = data.disabled;
     root.innerHTML = `<svg viewBox="0 0 ${wide} ${HIGH}" role="group" aria-label="${escaped(data.alt)}">${[...ticks, ...marks].join("")}${titles}<polyline class="line" points="${line}"/>${points.join("")}</svg>
       <p>Draw across the chart, drag a point, or use the arrow keys on a point.</p>`;
     if (focused !== undefined) root.querySelector(`[data-index="${focused}"]`)?.focus({ preventScroll: true });

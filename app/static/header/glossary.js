@@ -4,7 +4,7 @@
   const input = dialog.querySelector("input");
   const note = dialog.querySelector("[role=status]");
   const meaning = document.getElementById("pl-meaning");
-  const list = dialog.querySelector("dl");
+  const [named, defined] = dialog.querySelectorAll("dl");
   const documents = dialog.querySelector("ul");
   const { search } = document.getElementById("pl-palette").dataset;
   let request = null;
@@ -12,13 +12,19 @@
   let name = "";
   let opener = null;
 
+  // First the term that is sought, then terms that contain it, then documents, then terms whose definitions contain it.
   function filter() {
-    const entries = [...list.children];
-    const words = input.value.toLowerCase().split(/\s+/);
-    entries.forEach((each) => (each.hidden = !words.every((word) => each.textContent.toLowerCase().includes(word))));
+    const sought = input.value.trim().toLowerCase();
+    const words = sought.split(/\s+/);
+    const entries = [...glossary.cloneNode(true).children];
+    const has = (text) => words.every((word) => text.toLowerCase().includes(word));
+    const isSought = (entry) => Number(entry.dataset.name === sought);
+    const [byName, byText] = [entries.filter((each) => has(each.dataset.name)), entries.filter((each) => !has(each.dataset.name) && has(each.textContent))];
+    named.replaceChildren(...byName.sort((one, other) => isSought(other) - isSought(one)));
+    defined.replaceChildren(...byText);
     documents.replaceChildren();
     note.textContent = "";
-    find(entries.every((each) => each.hidden));
+    find(!byName.length && !byText.length);
   }
   async function find(isAlone) {
     request?.abort();
@@ -42,11 +48,9 @@
   input.addEventListener("input", filter);
   dialog.addEventListener("close", () => {
     request?.abort();
-    list.replaceChildren();
-    documents.replaceChildren();
+    [named, documents, defined].forEach((each) => each.replaceChildren());
   });
   dialog.addEventListener("shown", () => {
-    list.replaceChildren(glossary.cloneNode(true));
     input.value = name;
     name = "";
     filter();

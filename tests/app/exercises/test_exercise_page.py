@@ -154,6 +154,13 @@ def test_a_waiting_attempt_has_its_position_and_a_late_one_is_refused(
     assert not button(test, "exercise.speed.hand_in")
     late = page("speed", monkeypatch, "Zoe")
     assert "so a new attempt is not accepted" in said(late) and not button(late, "exercise.speed.predict")
+    assert all(each.disabled for each in [*late.text_input, *late.multiselect]) and late.text_input and late.multiselect
+    for name, kind in (("accuracy", "text_input"), ("ranking", "multiselect")):
+        classes.write(home, name)
+        close_exercise(home, name, by="Teacher")
+        closed = page(name, monkeypatch, "Zoe")
+        fields = getattr(closed, kind)
+        assert fields and all(each.disabled for each in [*fields, *closed.number_input]), name
     open_exercise(home, "speed", by="Teacher")
     assert button(page("speed", monkeypatch, "Ada"), "exercise.speed.hand_in")
 
@@ -217,6 +224,35 @@ def test_a_class_is_watched_revealed_and_ended(home: Home, monkeypatch: pytest.M
     assert not [each for each in after.button if each.key == "exercises.end"]
     monkeypatch.setattr("app.ui.current_user._given", lambda: "Grace")
     assert not [each for each in opened("exercises").expander if each.label == "Earlier classes"]
+
+
+def test_the_end_of_a_class_says_what_there_is_and_keeps_accounts_where_asked(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people.people(home)
+    exercise = classes.write(home, "speed").exercise("speed")
+    classes.play(home, classes.attempt(home, exercise, [(1, 2), (2, 4)], "mo", changes={}))
+    sign_in(home, monkeypatch, "ada")
+
+    def script() -> None:
+        from app.exercises import teacher
+
+        teacher.ask_end(None)
+
+    def asked() -> AppTest:
+        return AppTest.from_function(script, default_timeout=PATIENCE_S).run()
+
+    assert "All exercises are closed. 2 runs of 1 student are archived. Predictions" in said(asked())
+    classes.attempt(home, exercise, [(1, 1), (2, 1)], "mia", changes={})
+    test = asked()
+    assert "2 runs are cancelled; 4 runs of 2 students are archived." in said(test)
+    assert test.toggle(key="exercises.end.disable").value and "are disabled: they can't sign in" in said(test)
+    test.toggle(key="exercises.end.disable").set_value(False).run()
+    assert "can still sign in" in said(test) and not test.multiselect
+    test.button(key="exercises.end.now").click().run()
+    with Reader.open(home) as reader:
+        assert not reader.exercises.attempts() and all(each.active for each in reader.people.everyone())
+    assert "cancelled" not in said(asked()) and "archived" not in said(asked()), "no runs are left"
 
 
 def test_a_deadline_is_there_to_change_and_is_removed_by_its_own_button(

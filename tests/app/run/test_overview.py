@@ -545,3 +545,8 @@ def test_a_guide_link_opens_a_section_that_exists() -> None:
         page = f"experiments/{name}"
         headings = re.findall(r"^##+ (.+)$", pages()[page].read_text(), re.M)
         assert anchor in {Section(page, "", heading, "").address.partition("#")[2] for heading in headings}
+
+
+def test_the_link_of_a_reason_opens_the_section_that_answers_it(home: Home, lab: dict[Status, int]) -> None:
+    assert ANSWERS.keys() == {found.name for found in experiments()}
+    assert "#why-no-lock" in html(opened("run", {"run": str(lab["finished"])}))

@@ -83,6 +83,7 @@ def test_sweeps_and_duels_are_found_by_number_name_and_owner(home: Home) -> None
 def test_terms_and_what_a_page_is_about_are_found_too(home: Home) -> None:
     assert items("staleness")["Glossary"] == {"staleness": "#term=staleness"}
     assert items("micro batch")["Glossary"] == {"micro-batch": "#term=micro-batch"}
+    assert list(items("step")["Glossary"]) == ["step", "environment step"], "the term itself first"
     assert items("disturbed")["Glossary"] == {"disturbance": "#term=disturbance"}
     assert items("hang exercise")["Exercises"] == {"Diagnose a hang": "/exercises?exercise=diagnose_a_hang"}
     assert items("fault museum")["Pages"] == {"Museum": "/museum"}
@@ -173,6 +174,9 @@ def test_guide_leads_to_the_guide_of_each_experiment_and_partial_matches_follow_
     guides = {f"/docs?page=experiments/{one.name}" for one in experiments()}
     assert guides == set([*items("guide")["Help"].values()][: len(guides)]), "they come first"
     assert list(items("hogwild guide")["Help"].values()) == ["/docs?page=experiments/hogwild"]
+    assert next(iter(items("pipeline guide")["Help"].values())) == "/docs?page=experiments/pipeline"
+    assert next(iter(items("pipeline guide"))) == "Help", "before the page that lists all guides"
+    assert next(iter(items("guides"))) == "Pages"
     assert list(items("run 1")) == ["Help"], "a number is of runs, whose search comes first"
     assert items("hogwild nonsense")["Experiments"] == {"Launch Hogwild!": "/launch?experiment=hogwild"}
 
