@@ -7,8 +7,11 @@ function togglePresent(node) {
   if (node.shrink) return node.shrink();
   const box = node.closest(BOXES);
   const title = box.querySelector("h2, h3") ? "" : node.getAttribute("aria-label");
+  const left = new AbortController();
   return present(node, box, title, async (isOn, isGone) => {
     node.presented = isOn;
+    if (isOn) closeOnBack(node, left.signal);
+    else left.abort();
     if (!isGone) sayPresented(isOn ? keyOf(node) : null);
     if (isGone) holdPresent((title || box.querySelector("h2, h3").textContent).replace(/ \([^)]*\)$/, ""));
     if (node.isConnected) await redraw(node);
@@ -20,11 +23,37 @@ function presented() {
   return new URLSearchParams(location.search).get("present");
 }
 
+// Presenting is an entry of the browser's history, so that Back ends it; so does any other end, which leaves no entry behind.
 function sayPresented(key) {
   const url = new URL(location.href);
-  if (key === null) url.searchParams.delete("present");
-  else url.searchParams.set("present", key);
-  history.replaceState(history.state, "", url);
+  if (key === url.searchParams.get("present")) return;
+  if (key !== null) {
+    url.searchParams.set("present", key);
+    history.pushState({ ...history.state, isPresented: true }, "", url);
+    return;
+  }
+  url.searchParams.delete("present");
+  const { isPresented, ...state } = history.state ?? {};
+  history.replaceState(state, "", url); // at once: the step back takes a moment, in which a chart may be drawn
+  if (!isPresented) return;
+  window.addEventListener("popstate", (event) => event.stopImmediatePropagation(), { capture: true, once: true });
+  history.back();
+}
+
+// Streamlit's own listener would run the page again; a step back to another page is left to it.
+function closeOnBack(node, signal) {
+  const place = () => {
+    const { pathname, searchParams } = new URL(location.href);
+    searchParams.delete("present");
+    return `${pathname}?${searchParams}`;
+  };
+  const here = place();
+  const back = (event) => {
+    if (presented() === keyOf(node) || place() !== here) return;
+    event.stopImmediatePropagation();
+    node.shrink?.();
+  };
+  window.addEventListener("popstate", back, { capture: true, signal });
 }
 
 function presentAgain(node) {

@@ -75,6 +75,34 @@ def test_a_live_chart_is_presented_while_it_grows_until_escape(lab: Lab, page: P
     wait_until(lambda: plot.evaluate(SHOWN) == before, "the chart is on the page as before")
 
 
+def test_back_ends_the_presentation_of_a_chart_and_its_end_leaves_nothing_to_go_back_to(
+    lab: Lab, page: Page, run: int
+) -> None:
+    page.goto(f"{lab.address}/machine")
+    page.goto(path_of(lab, run))
+    plot = drawn(page)
+    page.evaluate("window.here = true")
+    before = plot.evaluate(SHOWN)
+    for reloads in (False, True):
+        press(plot, "Present")
+        wait_until(lambda: plot.evaluate(SHOWN)["fills"], "the chart is presented")
+        expect(page).to_have_url(re.compile("present="))
+        if reloads:
+            page.reload()
+            wait_until(lambda: drawn(page).evaluate(SHOWN)["fills"], "it is presented after a reload")
+        page.go_back()
+        wait_until(lambda: plot.evaluate(SHOWN) == before, "the chart is on the page as before")
+        expect(page).to_have_url(path_of(lab, run))
+        assert reloads or page.evaluate("window.here"), "the page was not left"
+    press(plot, "Present")
+    wait_until(lambda: plot.evaluate(SHOWN)["fills"], "the chart is presented")
+    page.keyboard.press("Escape")
+    expect(page).to_have_url(path_of(lab, run))
+    wait_until(lambda: plot.evaluate(SHOWN) == before, "the chart is on the page as before")
+    page.go_back()
+    expect(page).to_have_url(f"{lab.address}/machine")
+
+
 def test_the_page_of_the_newest_run_turns_to_the_next_one_and_presents_its_chart_too(
     lab: Lab, page: Page, store: Store, run: int
 ) -> None:
