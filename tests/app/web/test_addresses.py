@@ -35,15 +35,16 @@ def names(called: str) -> dict[str, list[str]]:
 
 
 def test_no_name_that_streamlit_binds_is_another_pages_name() -> None:
-    bound = [name for found in names("bind").values() for name in found]
+    binding = names("bind")
+    bound = [name for found in binding.values() for name in found]
     kept = {name for found in names("take").values() for name in found}
     assert len(bound) > 5 and {"group", "runs", "view"} <= kept
     assert not set(bound) & (kept | {field.name for field in fields(CompareView)} | set(ASKED))
     assert len(bound) == len(set(bound)), "two pages bind one name"
     for page in (ROOT / "pages").glob("*.py"):
         read = re.findall(r'query_params\.get(?:_all)?\("([\w-]+)"', page.read_text())
-        others = [file for file in names("bind") if Path(file).parts[1].removesuffix(".py") != page.stem]
-        assert not {name for file in others for name in names("bind")[file]} & set(read), page
+        others = [found for file, found in binding.items() if Path(file).parts[1].removesuffix(".py") != page.stem]
+        assert not {name for found in others for name in found} & set(read), page
 
 
 def test_a_popovers_widget_that_the_address_keeps_is_a_hidden_one() -> None:
