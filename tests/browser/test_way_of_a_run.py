@@ -81,7 +81,7 @@ def test_a_run_is_cloned_its_clone_cancelled_in_the_table_and_retried_as_their_t
     page.get_by_text("Tree of 3 runs").click()
     tree = page.get_by_role("table", name="Tree of runs")
     expect(tree.get_by_role("row")).to_have_count(4)
-    expect(tree).to_contain_text(f"run {run} Asynchronous SGD, cancelled")
+    expect(tree).to_contain_text(f"run {run} Asynchronous SGD, quick, epochs 1000, cancelled")
     expect(tree).to_contain_text("→ 1000")
     expect(tree.locator("i.pl-dot.pl-cancelled")).to_have_count(1)
 

@@ -41,6 +41,7 @@ def test_a_figure_is_launched_from_its_page_and_ends_in_a_picture_beside_the_pub
     page.wait_for_function(POINTS)
     expect(page.get_by_text("in progress")).to_have_count(0)
     page.get_by_text("Details", exact=True).first.click()
+    settle(page)
     page.get_by_role("link", name=f"sweep {sweep} of Ada").first.click()
     page.wait_for_url(f"**/sweep?sweep={sweep}")
     expect(page.locator("a.pl-cell.pl-finished")).to_have_count(len(runs))
