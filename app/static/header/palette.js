@@ -89,7 +89,10 @@
     });
     // Of the whole page: Streamlit may replace the element of the app meanwhile.
     look.observe(document.body, { attributes: true, subtree: true, attributeFilter: ["data-test-script-state"] });
-    setTimeout(() => began || location.reload(), SLOW_MS);
+    // Not where another page stands there already, nor under the next search.
+    const title = () => document.querySelector("h1")?.textContent;
+    const left = title();
+    setTimeout(() => began || dialog.open || title() !== left || location.reload(), SLOW_MS);
     history.pushState({}, "", target);
     window.dispatchEvent(new PopStateEvent("popstate"));
   }

@@ -188,10 +188,12 @@ def test_a_refused_list_stays_open_with_its_text_and_a_password_on_a_slip_is_one
 ) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     sign_in(page, members.address, "ada", PASSWORD, "/people")
-    settle(page)  # while a page is built, a press on its form can be lost
+    page.locator("strong").get_by_text("max", exact=True).wait_for()
+    settle(page)
     page.get_by_text("Add accounts from a list").click()
     names = page.get_by_role("textbox", name="Names")
     names.fill(f"yan{width}\nMO")
+    settle(page)  # while parts of the opened form are being loaded, they move, and a press on its button can be lost
     page.get_by_role("button", name="Add all").click()
     expect(page.get_by_test_id("stExpander").get_by_text("Line 2: The name 'mo' is already taken")).to_be_visible()
     expect(names).to_be_visible()
