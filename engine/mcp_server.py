@@ -19,7 +19,7 @@ from engine.errors import cut, enumeration
 from engine.metrics import is_rate
 from engine.parallab_client import Parallab, ParallabError
 from engine.registry import EXPERIMENTS
-from engine.store.timestamps import seconds_since
+from engine.store.timestamps import LEAST_WAIT_S, seconds_since
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -113,8 +113,6 @@ MOST_ROWS, MOST_POINTS, FEWEST_POINTS = 50, 200, 5
 SHORTEST_LOG, LONGEST_LOG = 1, 200
 MOST_DIFFERING = 6
 """Settings that find_runs shows unasked."""
-LEAST_WAIT_S = 1.0
-"""Shortest wait that is told."""
 ENTRY = ("id", "status", "sweep_id", "created_at", "waited_s", "progress", "execution_time_s", "time_left_s")
 OF_ROW = ("name", "owner", "tags", "cause")
 OF_SWEEP = ("question", "answer", "fastest", "reached", "unequal_work", "not_learned", "combinations")
@@ -257,7 +255,7 @@ class LabTools:
 
     def ranks(self, run_id: RunId) -> str:
         """Show what each rank does and whom it waits for, and whether the run hangs, where and why; of a queued run,
-        why it waits. Why an earlier one waited is told by `run`.
+        why it waits. `run` shows why an earlier one waited.
         """
         found = self._connect().ranks(run_id)
         return answer(_split(found, ("at",), ("verdict", "ranks")))
@@ -277,8 +275,8 @@ class LabTools:
         return answer(told, "Ask for fewer lines.", newest_last=True)
 
     def queue(self) -> str:
-        """List queued runs with the reason why each waits and its estimated start; and your rights and quota. Why an
-        earlier run waited is told by `run`.
+        """List queued runs with the reason why each waits and its estimated start; and your rights and quota. `run`
+        shows why an earlier run waited.
         """
         lab = self._connect()
         me, found = lab.me(), lab.queue()

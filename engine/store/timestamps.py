@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 
+LEAST_WAIT_S = 1.0
+"""Shortest time in the queue that runs and tools mention."""
 _recorded: ContextVar[str | None] = ContextVar("recorded", default=None)
 
 

@@ -23,15 +23,13 @@ from engine.store.runs.reader import RunReader
 from engine.store.runs.rows import APPENDED, OPTIONS, SLOTS
 from engine.store.schema.config_text import keep_whole, listed
 from engine.store.scripts import keep_command
-from engine.store.timestamps import in_seconds, now, seconds_since
+from engine.store.timestamps import LEAST_WAIT_S, in_seconds, now, seconds_since
 
 KEPT_S = 7 * 24 * 3600.0
 """Lifetime of an idempotency key; a later retry launches again."""
 TAG_LENGTH = 40
 NAME_LENGTH = 200
 NOTE_LENGTH = 20_000
-LEAST_WAIT_S = 1.0
-"""A shorter time in the queue is not told."""
 OUTSIDE = "a program that Parallab did not start reports it."
 SHORTEST_TRACE_S, LONGEST_TRACE_S = 0.1, 60.0
 _LAUNCHED = ("experiment", "preset", "name", "owner", "parent_id", "sweep_id", "resumes", "attempt")

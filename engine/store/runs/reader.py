@@ -231,7 +231,8 @@ class RunReader:
     def clones_among(self, run_ids: Sequence[int]) -> dict[int, int]:
         """Return those of the runs that are clones, each with the run that it began as."""
         marks = ", ".join("?" * len(run_ids))
-        return dict(self.db.rows(f"SELECT run_id, origin FROM clones WHERE run_id IN ({marks})", run_ids))  # type: ignore[arg-type]
+        rows = self.db.rows(f"SELECT run_id, origin FROM clones WHERE run_id IN ({marks})", run_ids)
+        return {row["run_id"]: row["origin"] for row in rows}
 
     def cloned_as(self, run_id: int) -> list[int]:
         """Return the runs that began with the settings of this one, oldest first."""
