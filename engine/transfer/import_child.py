@@ -12,6 +12,7 @@ import resource
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,7 @@ def _taken(
     known: dict[str, int] = {}
     fresh: dict[str, ExternalRun] = {}
     with Reader.open(store.db.home) as reader:
-        for run in runs:
+        for run in sorted(runs, key=attrgetter("created_at")):
             here = reader.origins.run_of(run.fingerprint)
             if here is not None:
                 known[run.original_id] = here

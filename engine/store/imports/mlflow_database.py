@@ -24,11 +24,12 @@ _ABOUT_RUN = ("name", "user_id", "status", "start_time", "end_time", "lifecycle_
 
 class MlflowDatabase:
     """The members of a database: `EXPERIMENT/meta.yaml`, `EXPERIMENT/RUN/meta.yaml` and a run's `metrics/NAME`,
-    `params/NAME` and `tags/NAME`.
+    `params/NAME` and `tags/NAME`; and `EXPERIMENT/models/MODEL/meta.yaml` of models that runs of MLflow 3 logged.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, has_models: bool) -> None:
         self._connection = connection
+        self._has_models = has_models
         self._texts: dict[str, bytes] = {}
         self._metrics: dict[str, tuple[str, str]] = {}
         """Run and metric of each member, whose lines are read when it is opened."""
@@ -66,6 +67,12 @@ class MlflowDatabase:
             for run, key, value in self._rows(f"SELECT run_uuid, key, value FROM {kind}"):
                 if run in place:
                     self._texts[f"{place[run]}/{kind}/{key}"] = _bytes(value)
+        models = (
+            "SELECT experiment_id, model_id, name, source_run_id FROM logged_models WHERE lifecycle_stage = 'active'"
+        )
+        for experiment, model, name, run in self._rows(models) if self._has_models else ():
+            about = {"model_id": model, "name": name, "source_run_id": run}
+            self._texts[f"{experiment}/models/{model}/meta.yaml"] = _yaml(about)
         for run, key in self._rows("SELECT DISTINCT run_uuid, key FROM metrics"):
             if run in place:
                 self._metrics[f"{place[run]}/metrics/{key}"] = (run, key)
@@ -90,7 +97,7 @@ def opened_database(path: Path) -> Iterator[MlflowDatabase | None]:
             connection.text_factory = lambda text: text.decode("utf-8", "backslashreplace")
             connection.executescript("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON")
             found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            yield MlflowDatabase(connection) if found >= TABLES else None
+            yield MlflowDatabase(connection, has_models="logged_models" in found) if found >= TABLES else None
         finally:
             connection.close()
     except (sqlite3.Error, OSError) as error:

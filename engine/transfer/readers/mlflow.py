@@ -80,12 +80,13 @@ class _NotARun(Exception):
 
 
 def read_mlflow(source: Members, folders: Mapping[str, _Files], beside: Members) -> tuple[list[ExternalRun], list[str]]:
-    """Return the runs with their artifacts, which are `beside` a database; and notes on what was left out: deleted and
-    unreadable runs, models, and damaged lines.
+    """Return the runs with their artifacts and logged models, which are `beside` a database; and notes on what was left
+    out: deleted and unreadable runs, models of no run, traces, and damaged lines.
 
     An experiment, a model and what a run has as artifacts are no runs, whatever files they have.
     """
-    artifacts, taken = _artifacts(beside.names, folders), set[str]()
+    models = _logged_models(source, folders)
+    artifacts, taken = _artifacts(beside.names, folders, models), {each.about for each in models.values()}
     runs: dict[str, ExternalRun] = {}
     recorded: list[Values] = []
     notes: list[str] = []
@@ -122,26 +123,56 @@ def _place(folder: str) -> str:
     return str(PurePosixPath(*PurePosixPath(folder).parts[-2:]))
 
 
-def _artifacts(names: Collection[str], folders: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return the members that are artifacts by the place of their run, each by its name as a kept file: folders become
-    part of it.
+@dataclass(frozen=True)
+class _Model:
+    """A model that a run of MLflow 3 logged, whose files are beside those of the run."""
+
+    name: str
+    run: str
+    """Place of the run."""
+    about: str
+    """Member that says so."""
+
+
+def _logged_models(source: Members, folders: Collection[str]) -> dict[str, _Model]:
+    """Return the models that runs logged, by their places."""
+    runs = {PurePosixPath(folder).name: _place(folder) for folder in folders}
+    found: dict[str, _Model] = {}
+    for path in map(PurePosixPath, source.names):
+        if path.name == META and path.parent.parent.name == "models":
+            with suppress(_NotARun):
+                about = _meta(source, str(path))
+                if run := runs.get(about.get("source_run_id", "")):
+                    found[_place(str(path.parent))] = _Model(about.get("name") or path.parent.name, run, str(path))
+    return found
+
+
+def _artifacts(
+    names: Collection[str], folders: Collection[str], models: Mapping[str, _Model]
+) -> dict[str, dict[str, str]]:
+    """Return the members that are artifacts by the place of their run, each by its name as a kept file: folders, and
+    the name of a logged model, become part of it.
     """
     found: dict[str, dict[str, str]] = {_place(folder): {} for folder in folders}
     for name in names:
         parts = PurePosixPath(name).parts
         for number, part in enumerate(parts[:-1]):
-            if part == "artifacts" and (its := found.get(_place(str(PurePosixPath(*parts[:number]))))) is not None:
-                its.setdefault("-".join(parts[number + 1 :]), name)
-                break
+            if part == "artifacts":
+                place, inside = _place(str(PurePosixPath(*parts[:number]))), parts[number + 1 :]
+                if model := models.get(place):
+                    place, inside = model.run, (model.name, *inside)
+                if (its := found.get(place)) is not None:
+                    its.setdefault("-".join(inside), name)
+                    break
     return found
 
 
 def _besides(names: Collection[str]) -> dict[str, int]:
-    """Return how many models and other artifacts there are."""
+    """Return how many models, traces and other artifacts there are."""
     found = Counter[str]()
     for parts in (PurePosixPath(name).parts for name in names):
         if "artifacts" in parts[:-1]:
-            found["artifact"] += 1
+            found["trace" if "traces" in parts else "artifact"] += 1
         elif "models" in parts[:-2] and parts[-1] == META:
             found["logged or registered model"] += 1
     return found

@@ -374,7 +374,10 @@ def mlflow_database(top: Path) -> Path:
             CREATE TABLE metrics (key TEXT, value FLOAT, timestamp BIGINT, run_uuid TEXT, step BIGINT, is_nan BOOLEAN);
             CREATE TABLE params (key TEXT, value TEXT, run_uuid TEXT);
             CREATE TABLE tags (key TEXT, value TEXT, run_uuid TEXT);
+            CREATE TABLE logged_models (model_id TEXT, experiment_id INTEGER, name TEXT, lifecycle_stage TEXT,
+                source_run_id TEXT);
             INSERT INTO experiments VALUES (42, 'baselines', 'active');
+            INSERT INTO logged_models VALUES ('m-77', 42, 'best', 'active', '0a1b2c');
             INSERT INTO experiment_tags VALUES ('mlflow.note.content', 'about all', 42);"""
         )
         at = 1_700_000_000_000
@@ -439,6 +442,16 @@ def test_mlflows_database_is_found_in_its_folder_and_refused_where_it_is_no_data
         path.write_bytes(data)
         with pytest.raises(ImportRefused, match=said):
             import_path(ours, path, by="Lin")
+
+
+def test_runs_come_in_the_order_in_which_they_began(ours: Store, tmp_path: Path) -> None:
+    for name, began in {"a": 3, "b": 1, "c": 2}.items():
+        folder = tmp_path / "mlruns" / "42" / name
+        (folder / "params").mkdir(parents=True)
+        (folder / "params" / "lr").write_text("1")
+        (folder / "meta.yaml").write_text(f"run_id: {name}\nrun_name: {name}\nstart_time: {began}\n")
+    ids = import_path(ours, tmp_path, by="Lin").ids
+    assert [ours.read.runs.one(run_id).name for run_id in ids] == ["b", "c", "a"]
 
 
 @pytest.mark.parametrize(
@@ -615,6 +628,7 @@ def beside_a_run(top: Path) -> None:
         "42/models/m-77/metrics/loss": "1700000003000 0.5 0\n",
         "42/traces/tr-1/tags/mlflow.user": "ada",
         "42/traces/tr-1/trace_info.yaml": "trace_id: tr-1\n",
+        "42/traces/tr-1/artifacts/traces.json": "{}",
         "42/0a1b2c/artifacts/data/meta.yaml": "run_id: copied\n",
         "42/0a1b2c/artifacts/data/params/lr": "1",
         "42/0a1b2c/outputs/m-77/meta.yaml": "model_id: m-77\n",
@@ -635,7 +649,8 @@ def test_what_mlflow_keeps_besides_runs_stops_no_import(ours: Store, tmp_path: P
     assert sorted(arrived.notes) == [
         "'42/dead' was skipped: it was deleted in MLflow.",
         "'42/odd' was skipped: its meta.yaml has no run_id.",
-        "3 logged or registered models were left out.",
+        "1 trace was left out.",
+        "2 logged or registered models were left out.",
     ]
     assert ours.read.runs.one(run_id).environment["experiment_note"] == "what the study is for"
     assert ours.read.runs.one(run_id).tags == (f"estimator={'x' * 300}", "team=vision"), "not cut"
@@ -655,12 +670,20 @@ def test_artifacts_become_files_that_the_run_keeps(
     for name, content in {"a.png": b"png", "model/net.pt": b"net", "model-net.pt": b"", "artifacts/b": b"png"}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    gone = tmp_path / "mlruns" / "42" / "dd" / "artifacts"
-    gone.mkdir(parents=True)
-    (gone / "c").touch()
+    logged = tmp_path / "mlruns" / "42" / "models" / "m-77"  # of MLflow 3: beside the files of the run
+    for place in (tmp_path / "mlruns" / "42" / "dd", logged):
+        (place / "artifacts").mkdir(parents=True)
+        (place / "artifacts" / "c").write_bytes(b"c")
+    if written is mlruns:
+        (logged / "meta.yaml").write_text("model_id: m-77\nname: best\nsource_run_id: 0a1b2c\n")
     arrived = import_path(ours, tmp_path, by="Lin")
     (run_id,) = arrived.ids
-    assert kept_files(ours, run_id) == {"a.png": b"png", "model-net.pt": b"", "artifacts-b": b"png"}
+    assert kept_files(ours, run_id) == {
+        "a.png": b"png",
+        "model-net.pt": b"",
+        "artifacts-b": b"png",
+        "best-c": b"c",
+    }
     left_out = "2 artifacts were left out."  # of a run that is no run, and one of two with one name
     assert (left_out in arrived.notes) == (written is mlruns)
     assert {each.who for each in ours.read.files.of([run_id])} == {"Lin"}
