@@ -39,9 +39,8 @@ class Work:
     def share(self, share: float) -> "Work":
         """Return that share of it; without its steps and batches, which are not counted as they go."""
         passes = None if self.passes is None else self.passes * share
-        return replace(
-            self, amount=round(self.amount * share), passes=passes, updates=self.updates * share, steps=None, batches=""
-        )
+        amount, updates = round(self.amount * share), float(round(self.updates * share))
+        return replace(self, amount=amount, passes=passes, updates=updates, steps=None, batches="")
 
     def shortly(self) -> str:
         """Return its passes, where there are some, or else its units: `24 passes`, `200,000 env steps`."""

@@ -281,7 +281,13 @@ METRICS = {
 
 def metric(name: str) -> Metric:
     """Return a metric by name; an unknown one is labelled by its name."""
-    return METRICS.get(name) or _of_museum(name) or _of_another_program(name) or Metric(name, name)
+    return METRICS.get(name) or _of_a_rate(name) or _of_museum(name) or _of_another_program(name) or Metric(name, name)
+
+
+def _of_a_rate(name: str) -> Metric | None:
+    """Return the throughput of work in units of its own, such as the steps of a command; or None."""
+    unit = name.removeprefix("perf/").removesuffix("_per_second").replace("_", " ")
+    return Metric(name, "Throughput", f"{unit}/s", "max", f"Work in {unit} {BY_TIME}") if is_rate(name) else None
 
 
 def _of_another_program(name: str) -> Metric | None:
@@ -301,8 +307,6 @@ def _of_another_program(name: str) -> Metric | None:
 
 def _of_museum(name: str) -> Metric | None:
     """Return a metric recorded by an exhibit, or None; there are too many to list among the metrics."""
-    if name == "perf/exhibits_per_second":
-        return Metric(name, "Exhibits", "exhibits/s", "max", f"Exhibits run, both versions counted, {BY_TIME}")
     if not name.startswith("museum/"):
         return None
     from engine.museum.exhibit import SIGNS

@@ -4,7 +4,7 @@ gives, and the command as it will run.
 Nothing of it runs before Launch, but the probe that a person asks for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -158,7 +158,7 @@ def _interpreter() -> None:
     """Show the interpreters to choose from, with their versions."""
     folder = chosen_folder()
     found = {each.path: each for each in interpreters(folder)}
-    _suggest(list(found))
+    _suggest(list(found.values()))
     chosen = str(st.session_state.get(PYTHON) or "")
     st.selectbox(
         "Interpreter",
@@ -194,10 +194,16 @@ def why_no_interpreter() -> str:
     return ""
 
 
-def _suggest(found: list[str]) -> None:
-    """Choose the nearest interpreter for a command that leaves it open, until the person chooses one."""
+def _suggest(found: Sequence[PythonInterpreter]) -> None:
+    """Choose the nearest interpreter for a command that leaves it open, until the person chooses one; but not that of
+    the PATH if it lacks a package that the script imports and another one has them all.
+    """
     own = read()
-    first = found[0] if found and (own is None or _is_open(own.command)) else AS_WRITTEN
+    first = found[0].path if found and (own is None or _is_open(own.command)) else AS_WRITTEN
+    if own and first and found[0].kind == "path":
+        first = next(
+            (each.path for each in found if not missing_packages(replace(own.command, python=each.path))), first
+        )
     if PYTHON not in st.session_state or st.session_state.get(SUGGESTED) == st.session_state[PYTHON]:
         st.session_state[PYTHON] = st.session_state[SUGGESTED] = first
         read()

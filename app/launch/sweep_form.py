@@ -93,7 +93,7 @@ def fold(found: Experiment, values: Mapping[str, Any], command: Command | None) 
     for sentence in problems:
         st.markdown(f":red[{as_text(sentence)}]")
     if draft.plan:
-        st.caption(as_text(_summary(found, draft.plan, seeds, draw, timing)))
+        st.caption(as_text(_summary(found, draft.plan, seeds, draw, timing, with_seeds=bool(seed_field))))
         if said := lengths_in_words(found, draft.plan):
             st.caption(as_text(said))
     return draft
@@ -300,8 +300,11 @@ def _draft(
         return Draft(sweep), [str(error)]
 
 
-def _summary(found: Experiment, planned: Plan, seeds: int, draw: Draw | None, timing: Timing | None) -> str:
+def _summary(
+    found: Experiment, planned: Plan, seeds: int, draw: Draw | None, timing: Timing | None, *, with_seeds: bool
+) -> str:
     """Return a summary of the sweep's runs."""
+    each = counted(seeds, "seed" if with_seeds else "repeat")
     if timing:
         cells = len(planned.cells) // seeds
         return (
@@ -311,14 +314,14 @@ def _summary(found: Experiment, planned: Plan, seeds: int, draw: Draw | None, ti
     fields = [field for field in planned.grid if field != SEED]
     if draw:
         ranges = ", ".join(f"{_named(found, field)} from {text.strip()}" for field, text in draw.over.items())
-        return f"{count_of(planned)}: {counted(draw.count, 'sample')} of {ranges} × {counted(seeds, 'seed')}."
+        return f"{count_of(planned)}: {counted(draw.count, 'sample')} of {ranges} × {each}."
     if not fields:
         return f"{count_of(planned)} with the settings in the form."
     over = " × ".join(
         f"{_named(found, field)} {', '.join(map(value_in_words, planned.grid[field]))}" for field in fields
     )
     return (
-        f"{count_of(planned)}: {over} × {seeds} {'seed' if seeds == 1 else 'seeds'} (overrides "
+        f"{count_of(planned)}: {over} × {each} (overrides "
         f"{' and '.join(_named(found, field) for field in fields)} in the form)."
     )
 

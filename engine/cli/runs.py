@@ -245,7 +245,13 @@ def _value(value: float | str | None) -> str:
 
 def _text(reader: Reader, run_id: int, found: Mapping[str, Any]) -> str:
     run = reader.runs.one(run_id)
-    blocks = [summary_text(found) if not run.active else _state(run), _facts(run, found)]
+    from engine.analysis.total_work import work_of  # imports the configs
+
+    work = work_of(reader.runs.entry(run_id), reader.studies.surroundings([run_id]).get(run_id))
+    blocks = [
+        summary_text(found) if not run.active else _state(run),
+        _facts(run, found, work.in_words() if work else ""),
+    ]
     if run.active:
         blocks.append(_metrics(found))
     if ranks := reader.details.ranks(run_id):
@@ -260,10 +266,7 @@ def _state(run: Run) -> str:
     return f"Run {run.id} is {run.status}{share}.{f' {run.cause}' if run.cause else ''}"
 
 
-def _facts(run: Run, found: Mapping[str, Any]) -> str:
-    from engine.analysis.total_work import declared
-
-    work = declared(run.experiment, found["config"])
+def _facts(run: Run, found: Mapping[str, Any], work: str) -> str:
     starts = [each for each in reversed(found["events"]) if each["kind"] == "starting"]
     facts = {
         "experiment": run.experiment + (f", preset {run.preset}" if run.preset else ""),
@@ -280,7 +283,7 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
         "cloned as": _ids(found["cloned_as"]),
         "retried as": _ids(found["retried_as"]),
         "chain": _ids(found["chain"]) if len(found["chain"]) > 2 else "",
-        "total work": work.in_words() if work else "",
+        "total work": work,
         "limits": _terms(run),
         "created": moment(run.created_at),
         "started": moment(run.started_at),

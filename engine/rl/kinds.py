@@ -5,6 +5,7 @@ an admin decides which modules are imported.
 """
 
 import math
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -66,6 +67,8 @@ def make(name: str, render: bool = False) -> Any:
     """
     import gymnasium
 
+    if render:
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame would look for a display and print that it has none
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warning about a newer version of an environment

@@ -126,7 +126,7 @@ def test_a_sweep_of_a_command_gives_the_seeds_to_the_setting_that_was_found(
     test.text_input(key="sweep.values.train.py.lr").set_value("0.1, 0.2, 0.4")
     test.number_input(key="sweep.seeds.train.py").set_value(2)
     test.run()
-    assert "6 runs" in all_words(test)
+    assert "6 runs: lr 0.1, 0.2, 0.4 × 2 seeds" in all_words(test)
     test.button(key="launch").click().run()
     with Reader.open(home) as reader:
         runs = [reader.runs.one(run_id) for run_id in range(1, 7)]
@@ -146,6 +146,14 @@ def test_a_sweep_of_a_command_gives_the_seeds_to_the_setting_that_was_found(
         for seed in (0, 1)
         for lr in (0.1, 0.2, 0.4)
     ]
+
+
+def test_a_sweep_of_a_command_without_a_seed_counts_repeats(project: Path, home: Home) -> None:
+    (project / "train.py").write_text(SCRIPT.replace('group.add_argument("--random-seed", type=int)', ""))
+    test = paste("python train.py --lr 0.1", project)
+    test.toggle(key="sweep.on.train.py").set_value(True).run()
+    test.text_input(key="sweep.values.train.py.lr").set_value("0.1, 0.2").run()
+    assert "2 runs: lr 0.1, 0.2 × 1 repeat (" in all_words(test)
 
 
 def test_a_command_without_settings_is_repeated(project: Path, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,6 +222,20 @@ def test_packages_that_the_chosen_interpreter_lacks_are_a_warning_that_leaves_la
     assert "enter its path" in all_words(test)
     (project / ".venv" / "lib" / "python3.12" / "site-packages" / "torch").mkdir()
     assert "imports torch" not in all_words(test.run())
+
+
+def test_the_interpreter_of_the_path_is_not_suggested_where_another_one_has_what_the_script_imports(
+    project: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "train.py").write_text(f"import torch\n{SCRIPT}")
+    without, has = (environment(project / name, "version = 3.12.3\n", "") for name in ("system", "conda"))
+    for place, package in ((without, "numpy"), (has, "torch")):
+        (place.parent.parent / "lib" / "python3.12" / "site-packages" / package).mkdir(parents=True)
+    known = [PythonInterpreter(str(without), "path", "3.12.3"), PythonInterpreter(str(has), "conda", "3.12.3", "2.5.1")]
+    monkeypatch.setattr(own_command, "interpreters", lambda folder: known)
+    assert paste("python train.py", project).selectbox(key=pasted_command.PYTHON).value == str(has)
+    monkeypatch.setattr(own_command, "interpreters", lambda folder: known[:1])
+    assert paste("python train.py", project).selectbox(key=pasted_command.PYTHON).value == str(without)
 
 
 @pytest.mark.processes

@@ -69,6 +69,12 @@ def test_equal_work_sets_the_length_of_each_run_also_of_an_extended_sweep(parall
     refused = parallab(*QUICK, "--over", "trainers=1,4", "--equal-work", "--set", "epochs=5")
     assert refused.returncode == 2 and "Set epochs to 4 (8 passes) or 6 (12 passes)." in refused.stderr
     assert "total work  60 passes, 86,220 samples, 2,700 updates" in parallab("show", "1").stdout
+    with Store.open(home) as store:
+        store.claims.claim(1, me(), [])
+        store.worker.write(1, [], progress=(30_000, 86_220, "samples"))
+        store.claims.end(1, "finished", "It ended early.", execution_time_s=1.0)
+    said = "total work  20.88 passes, 30,000 samples, "
+    assert said in parallab("show", "1").stdout, "what a run that ended early did"
 
 
 def test_a_sweep_for_timing_has_a_warm_up_and_enough_runs_for_a_median(parallab: Parallab, home: Home) -> None:

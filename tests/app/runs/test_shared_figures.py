@@ -15,7 +15,7 @@ from engine.analysis.scaling.scaling_data import study
 from engine.cli.runs import _cells, in_full, summary
 from engine.filter import Names
 from engine.home import Home
-from engine.metrics import METRICS, rate_of, throughput
+from engine.metrics import METRICS, metric, rate_of, throughput
 from engine.published.comparison import number_of
 from engine.recorder import Point
 from engine.registry import experiment
@@ -128,6 +128,7 @@ def test_every_place_shows_the_same_execution_time(home: Home, reader: Reader, m
 def test_a_throughput_is_offered_once_and_has_no_statistic() -> None:
     rates = [name for name in METRICS if METRICS[name].is_rate]
     assert rates == [rate_of("samples"), rate_of("env steps"), rate_of("tokens")]
+    assert (metric(rate_of("steps")).label, metric(rate_of("steps")).unit) == ("Throughput", "steps/s"), "of a command"
     for name in rates:
         assert [each for each in choices(rates, ()) if each.startswith(name)] == [f"{name}.last"]
         column = read_column(f"{name}.mean", Names.usual())
