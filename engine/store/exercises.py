@@ -19,6 +19,11 @@ _ATTEMPT = (
     "SELECT attempts.*, (SELECT json_group_array(json_array(runs.id, runs.status, runs.sweep_id)) FROM attempt_runs"
     " JOIN runs ON runs.id = run_id WHERE attempt_id = attempts.id) AS runs FROM attempts"
 )
+NOT_OF_EXERCISES = (
+    "runs.id NOT IN (SELECT run_id FROM attempts JOIN attempt_runs ON attempt_id = attempts.id"
+    " WHERE exercise IN (SELECT value FROM json_each(?)))"
+)
+"""Condition on runs: of no attempt at the exercises of a JSON list of names."""
 
 
 @dataclass(frozen=True)
