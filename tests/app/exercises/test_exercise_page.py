@@ -281,6 +281,27 @@ def test_a_deadline_is_there_to_change_and_is_removed_by_its_own_button(
     assert "Choose a deadline first." in said(test)
 
 
+def test_whether_the_class_goes_first_is_chosen_with_the_opening_and_later(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classes.write(home, "speed")
+
+    def stated() -> tuple[bool, str | None]:
+        with Reader.open(home) as reader:
+            found = reader.exercises.state("speed")
+        return bool(found.class_first), found.deadline
+
+    test = page("speed", monkeypatch, "Teacher", view="Class")
+    assert test.toggle[0].label == "Class goes first" and test.toggle[0].value
+    assert stated() == (False, None), "nothing before it is opened"
+    test.button(key="exercise.open").click().run()
+    assert stated() == (True, None)
+    open_exercise(home, "speed", by="Teacher", deadline="2099-01-01 12:00")
+    for on in (False, True, False):
+        test.run().toggle[0].set_value(on).run()
+        assert test.toggle[0].value is on and stated() == (on, "2099-01-01T12:00:00.000Z"), "the deadline stays"
+
+
 def test_home_leaves_out_the_runs_of_an_open_exercise_until_one_has_predicted(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
