@@ -38,10 +38,13 @@ def page() -> None:
     """Show the lab; rerun when something outside the slots changes."""
     with reading(lambda: components.pulse(-1)) as reader:
         since = recent.since()
-        found = summary.standing(Home.find(), since)
+        without = catalogue.unpredicted(reader)
+        found = summary.standing(Home.find(), since, without)
         widgets.runner_banner(reader)
         if exercises := catalogue.opened(Home.find(), reader):
             st.html(exercises)
+            if without:
+                st.html(quiet("Runs of exercises that you have not predicted are left out below."))
         if reader.runs.count():
             st.html(quiet(joined(LEARN, " · ")))
             lab({name: slot(name, content) for name, content in found.slots.items()}, reader)
@@ -49,7 +52,7 @@ def page() -> None:
             newcomer()
             st.header("Experiments", anchor=False)
             st.html(experiments_html())
-    components.home_standing(since, found.token, found.version)
+    components.home_standing(since, without, found.token, found.version)
 
 
 def lab(slots: Mapping[Slot, str], reader: Reader) -> None:

@@ -32,19 +32,21 @@ FRESH_S = 5.0
 _LEFT: VersionedCache[Outlay] = VersionedCache(most=200)
 
 
-def before_launch(sweep: SweepLaunch, planned: Plan, asked: LaunchOptions) -> None:
-    """Show the number of runs of a sweep, their estimated usage, and the estimated finish if launched now."""
+def before_launch(sweep: SweepLaunch, planned: Plan, asked: LaunchOptions, run_s: float | None = None) -> None:
+    """Show the number of runs of a sweep, their estimated usage, and the estimated finish if launched now; `run_s` is
+    what a run is stated to take, for a sweep without similar runs.
+    """
     timing, seeds, shared = sweep.timing, sweep.seeds, replace(sweep.shared, terms=asked)
     cells = _with_warm_up(planned, timing)
     if asked.target:
         show_facts([("To launch", count_of(planned, timing))])
         return
-    found = _planned(shared, planned, cells, timing is not None)
+    found = _planned(shared, planned, cells, timing is not None, run_s)
     grows = timing is not None and timing.most > seeds
     shown = facts(found, planned, timing, grows=grows)
     if timing and grows:
         repeats = list(planned.cells[: len(planned.cells) // seeds]) * (timing.most - seeds)
-        most = _planned(shared, planned, [*cells, *repeats], True)
+        most = _planned(shared, planned, [*cells, *repeats], True, run_s)
         took = "" if most.idle_s is None else f", about {duration(most.idle_s)} and {hours(most)}"
         shown.append(("With all repeats", f"{counted(len(planned.cells) + len(repeats), 'run')}{took}"))
     show_facts(shown)
@@ -73,11 +75,13 @@ def _with_warm_up(planned: Plan, timing: Timing | None) -> list[SweepCell]:
     return [*planned.cells[: int(timing is not None)], *planned.cells]
 
 
-def _planned(shared: Launch, planned: Plan, runs: Sequence[SweepCell], exclusive: bool) -> Outlay:
+def _planned(
+    shared: Launch, planned: Plan, runs: Sequence[SweepCell], exclusive: bool, run_s: float | None = None
+) -> Outlay:
     fields = [field for field in planned.grid if field != SEED]
     with reading() as reader:
         launches = new_runs(runs, shared, machine())
-        return sweep_estimate.before_launch(reader, Home.find(), launches, fields, exclusive=exclusive)
+        return sweep_estimate.before_launch(reader, Home.find(), launches, fields, exclusive=exclusive, stated_s=run_s)
 
 
 def what_is_left(sweep: Sweep, runs: Sequence[RunRow]) -> None:
@@ -176,6 +180,9 @@ def _source(found: Outlay) -> str:
     if found.assumed_s is None:
         work = ", scaled by their work" if found.are_scaled else ""
         return f"Estimated from the total times of similar runs on this machine{work}."
+    if not found.like and not found.near:
+        took = duration(found.assumed_s)
+        return f"No similar run has finished on this machine; each is assumed to take {took}, as on two idle cores."
     others = "each of the others" if found.like else "each"
     basis = {0: "their mean", 1: "the time of the run that differs only in the varied settings"}.get(
         found.near, f"the median of the {counted(found.near, 'run')} that differ only in the varied settings"

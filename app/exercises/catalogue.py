@@ -69,6 +69,18 @@ def taught(reader: Reader) -> Collection[str] | None:
     return {each.name for each in states if here.name and (each.opened_by or each.closed_by) == here.name}
 
 
+def unpredicted(reader: Reader) -> frozenset[str]:
+    """Return the exercises that are open for a class, and that this person neither teaches nor has predicted: Home
+    leaves out their runs, which give the answer away.
+    """
+    if (own := taught(reader)) is None:
+        return frozenset()
+    name = current_user.name()
+    begun = {each.exercise for each in reader.exercises.attempts(person=name)} if name else set()
+    opened = {state.name for state in reader.exercises.states().values() if state.opened_by and state.is_open}
+    return frozenset(opened - begun - {*own})
+
+
 def may_open(state: ExerciseState) -> bool:
     """Return whether this person is offered to open and close an exercise: not one that another teacher opened."""
     here = current_user.standing()

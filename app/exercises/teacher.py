@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import chain
 
 import segno
@@ -61,13 +62,25 @@ def hand_out(exercise: Exercise, state: ExerciseState) -> None:
             freed = present is not None and st.button("Remove deadline", key="exercise.endless", **opens)
             closes = current_user.control("close exercise", disabled=not state.is_open)
             closed = st.button("Close for the class", key="exercise.close", **closes)
-        if opened and is_open and not deadline:
+        words = "Runs that the class launches come before other queued runs of their priority."
+        first = st.toggle(
+            "Class goes first",
+            value=bool(state.class_first or not is_open),
+            key=f"exercise.{exercise.name}.first.{state.class_first if is_open else None}",
+            **current_user.control("open exercise", help=words),
+        )
+        if is_open and first != state.class_first:
+            carry_out(partial(_open, exercise.name, state.deadline or "", first))
+        elif opened and is_open and not deadline:
             st.error("Choose a deadline first.")
         elif opened or freed:
-            until_then = "" if freed else deadline
-            carry_out(lambda by: open_exercise(Home.find(), exercise.name, by=by, deadline=until_then))
+            carry_out(partial(_open, exercise.name, "" if freed else deadline, first))
         elif closed:
             carry_out(lambda by: close_exercise(Home.find(), exercise.name, by=by))
+
+
+def _open(name: str, deadline: str, class_first: bool, by: str) -> None:
+    open_exercise(Home.find(), name, by=by, deadline=deadline, class_first=class_first)
 
 
 def watch(exercise: Exercise, reader: Reader) -> None:

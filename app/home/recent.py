@@ -1,6 +1,7 @@
 """The runs that ended since a person's last visit, as HTML for the Home page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -56,12 +57,14 @@ from engine.store.runs.config_groups import LeaderboardEntry
 MOST = 8
 
 
-def news_html(reader: Reader, since: str) -> Markup:
-    """Return the count of runs that ended after `since` by status, then the newest of them by sweep or duel."""
-    counts, reached = reader.recent_ends.count_since(since)
+def news_html(reader: Reader, since: str, without: Collection[str] = ()) -> Markup:
+    """Return the count of runs that ended after `since` by status, then the newest of them by sweep or duel; `without`
+    those of attempts at some exercises.
+    """
+    counts, reached = reader.recent_ends.count_since(since, without_exercises=without)
     if not counts:
         return paragraph("No runs ended in the last " + _length(since) + ".")
-    found = reader.recent_ends.since(since, limit=MOST)
+    found = reader.recent_ends.since(since, limit=MOST, without_exercises=without)
     runs = {run.id: run for run in reader.runs.some([each.run_id for each in found if each.sweep_id is None])}
     shown = joined(
         (_run_entry(runs[each.run_id]) if each.sweep_id is None else _fold_entry(each, reader) for each in found), ""
@@ -190,9 +193,10 @@ def _mark_read() -> None:
 # ---- The best result of each experiment, task by task, as HTML for the Home page -----------------------------------
 
 
-def best_html(reader: Reader) -> Markup:
-    """Return a row for each experiment and task with a finished run."""
-    found = [(one, best) for one in experiments() for best in reader.leaderboard.bests(one.name, one.result)]
+def best_html(reader: Reader, without: Collection[str] = ()) -> Markup:
+    """Return a row for each experiment and task with a finished run; `without` those of attempts at some exercises."""
+    bests = partial(reader.leaderboard.bests, without_exercises=without)
+    found = [(one, best) for one in experiments() for best in bests(one.name, one.result)]
     bad = {run.id: not_learned(run) for run in reader.runs.some([best.run_id for _, best in found])}
     if not found:
         return paragraph("No finished runs yet. The best run of each experiment appears here.")

@@ -3,7 +3,7 @@
 import json
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from statistics import fmean
@@ -38,6 +38,7 @@ from engine.queue.forecast import Wait, outlook, start_in_words
 from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import ALIVE, Run, RunRow
+from engine.store.runs.reader import RunConditions
 from engine.system.machine import Machine, machine, storage
 
 # ---- The live content of the Home page, made at most once a second for all visitors --------------------------------
@@ -73,46 +74,51 @@ _bests: VersionedCache[Markup] = VersionedCache()
 _news: VersionedCache[Markup] = VersionedCache(most=512)
 
 
-def standing(home: Home, since: str) -> HomeStanding:
-    """Return the current state of the lab; runs that ended after `since` are new to the visitor."""
-    return _made(home, since, _lab(home))
+def standing(home: Home, since: str, without: frozenset[str] = frozenset()) -> HomeStanding:
+    """Return the current state of the lab; runs that ended after `since` are new to the visitor, who sees none of
+    attempts at the exercises `without`.
+    """
+    return _made(home, since, without, _lab(home, without))
 
 
-def shared(home: Home, since: str) -> HomeStanding:
+def shared(home: Home, since: str, without: frozenset[str]) -> HomeStanding:
     """Return the state of the lab at most a second ago."""
-    return _made(home, since, _labs.get(home.database, int(time.monotonic() / EVERY_S), lambda: _lab(home)))
+    second = int(time.monotonic() / EVERY_S)
+    return _made(home, since, without, _labs.get((home.database, without), second, lambda: _lab(home, without)))
 
 
 def frame(reader: Reader) -> int:
     """Return a checksum of everything on the page outside the slots."""
-    there = [reader.runs.count() == 0, runner_trouble(reader), reader.views.find()]
+    opened = [(state.name, state.deadline, state.is_open) for state in reader.exercises.states().values()]
+    there = [reader.runs.count() == 0, runner_trouble(reader), reader.views.find(), opened]
     return zlib.crc32(repr(there).encode())
 
 
-def _made(home: Home, since: str, lab: _Lab) -> HomeStanding:
+def _made(home: Home, since: str, without: frozenset[str], lab: _Lab) -> HomeStanding:
+    name, version = (home.database, since, without), (lab.mark, _minute())
     slots: dict[Slot, Markup] = {
-        "home-news": _news.get((home.database, since), (lab.mark, _minute()), lambda: _news_of(home, since)),
+        "home-news": _news.get(name, version, lambda: _news_of(home, since, without)),
         **lab.slots,
     }
     return HomeStanding(zlib.crc32(json.dumps([lab.token, slots]).encode()), lab.token, slots)
 
 
-def _lab(home: Home) -> _Lab:
+def _lab(home: Home, without: frozenset[str]) -> _Lab:
     with Reader.open(home) as reader, reader.db.snapshot():
         mark = reader.recent_ends.mark()
         slots: dict[Slot, Markup] = {
-            "home-now": now_html(reader),
+            "home-now": now_html(reader, without),
             "home-queue": queue_html(reader, home),
             "home-machine": machine_html(reader, home),
-            "home-best": _bests.get(home.database, mark, lambda: best_html(reader)),
+            "home-best": _bests.get((home.database, without), mark, lambda: best_html(reader, without)),
             "home-published": published_html(reader),
         }
         return _Lab(frame(reader), mark, slots)
 
 
-def _news_of(home: Home, since: str) -> Markup:
+def _news_of(home: Home, since: str, without: frozenset[str]) -> Markup:
     with Reader.open(home) as reader, reader.db.snapshot():
-        return news_html(reader, since)
+        return news_html(reader, since, without)
 
 
 def _minute() -> int:
@@ -225,9 +231,10 @@ NOTHING = "Nothing running. Live runs appear here with their curves."
 ACTIVE = "/runs?show=active"
 
 
-def now_html(reader: Reader) -> Markup:
-    """Return the live runs, newest first."""
-    runs, total = reader.runs.find(statuses=ALIVE, limit=MOST_RUNNING), reader.runs.count(statuses=ALIVE)
+def now_html(reader: Reader, without: Collection[str] = ()) -> Markup:
+    """Return the live runs, newest first, `without` those of attempts at some exercises."""
+    asked: RunConditions = {"statuses": ALIVE, "without_exercises": without}
+    runs, total = reader.runs.find(limit=MOST_RUNNING, **asked), reader.runs.count(**asked)
     shown = joined((_running_entry(reader, run) for run in runs), "") or paragraph(NOTHING)
     return shown + paragraph(link(f"View all {total:,} running", at(ACTIVE))) if total > len(runs) else shown
 

@@ -22,13 +22,15 @@ from app.ui.html import as_text, joined, quiet
 from app.ui.store_access import reading
 from engine.analysis.scaling.answers import verdict_needs
 from engine.commands.lab_settings import approve_experiment
-from engine.config_values import usual_values, value_in_words
+from engine.config_values import read_values, usual_values, value_in_words
 from engine.errors import ConfigError, EngineError, counted, with_article
 from engine.experiment import Experiment, MessagePattern, Preset, ReadySweep
 from engine.home import Home
 from engine.metrics import metric
 from engine.registry import experiment, experiments, own_experiments
+from engine.store import SweepLaunch
 from engine.store.launches import FEWEST_TIMED
+from engine.store.sweeps.sweeps import SEED
 
 FIRST = ("hogwild", "quick")
 """The run offered on a first visit: it needs no network and takes under half a minute."""
@@ -266,6 +268,26 @@ def ready_sweeps() -> None:
     if chosen and name == st.session_state[_CHOSEN].experiment:
         shown = _grid_in_words(chosen, at_lesson_size=bool(st.session_state.get(_LESSON)))
         st.caption(as_text(f"{chosen.question.rstrip('?')}: {shown}."))
+
+
+def ready_sweep(sweep: SweepLaunch) -> ReadySweep | None:
+    """Return the ready-made sweep that filled the form, while the form's `sweep` varies the same settings."""
+    name, ready = st.session_state.get(_READY, ("", None))
+    is_its = ready and name == sweep.shared.experiment and not sweep.draw and set(sweep.grid) == set(ready.over)
+    return ready if is_its else None
+
+
+def stated_run_s(sweep: SweepLaunch) -> float | None:
+    """Return the mean seconds of a run that the ready-made sweep in the form states; None once settings or values are
+    others.
+    """
+    if (ready := ready_sweep(sweep)) is None:
+        return None
+    found = experiment(sweep.shared.experiment)
+    usual = _starting_values(found, ready.preset) | dict(ready.changes)
+    same = all(usual[name] == value for name, value in sweep.shared.config.items() if name not in {*ready.over, SEED})
+    values = {name: read_values(found.config, name, text) for name, text in ready.over.items()}
+    return ready.run_s if same and dict(sweep.grid) == values else None
 
 
 def _grid_in_words(ready: ReadySweep, *, at_lesson_size: bool) -> str:

@@ -10,7 +10,7 @@ from app.actions import queue_actions, sweep_forecast
 from app.actions.submit import run_on, start_on_cluster, submit
 from app.core.formatting import duration
 from app.launch import resource_summary, sweep_form
-from app.launch.experiment_picker import FIRST, reaches
+from app.launch.experiment_picker import FIRST, reaches, ready_sweep, stated_run_s
 from app.launch.resource_summary import caveats, resources
 from app.links.launch import LAUNCH, as_path, target_query
 from app.ui import current_user, dialogs
@@ -120,8 +120,10 @@ def launchpad(form: LaunchForm) -> None:
         above, naming, action, below = st.container(), st.container(), st.container(), st.container()
         takes = above if draft is None else below  # the form of a sweep is long: its button comes first
         name_of = "Run" if draft is None else "Sweep"
+        ready_made = ready_sweep(draft.sweep) if draft else None
+        usual = ready_made.question if ready_made else ""
         title = naming.text_input(
-            f"{name_of} name (optional)", key="launch.title", placeholder='e.g. "Does batch size matter?"'
+            f"{name_of} name (optional)", key="launch.title", placeholder=usual or 'e.g. "Does batch size matter?"'
         )
         asked = launch_options(draft is not None, at)
         with takes:
@@ -147,7 +149,7 @@ def launchpad(form: LaunchForm) -> None:
                     for sentence in unreached_in(config, expected.execution_s or expected.median, asked.max_run_time_s):
                         st.caption(as_text(sentence))
             if ready and draft and draft.plan:
-                sweep_forecast.before_launch(draft.sweep, draft.plan, asked)
+                sweep_forecast.before_launch(draft.sweep, draft.plan, asked, stated_run_s(draft.sweep))
             if ready and asked.target:
                 start_on_cluster(asked, len(demands))
             _show_problems(form, of_sweep=draft is not None)
@@ -160,7 +162,7 @@ def launchpad(form: LaunchForm) -> None:
         if action.button(
             "Launch" if draft is None else "Launch sweep", type="primary", width="stretch", key="launch", **allowed
         ):
-            _launch(form, draft, name=title, terms=asked)
+            _launch(form, draft, name=title.strip() or usual, terms=asked)
         _footer(form, asked)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from app.ui import current_user
+from app.ui import current_user, dialogs
 from app.ui.html import as_text
 from app.ui.store_access import command, give, reading, say_trouble
 from app.ui.widgets import page_address, say_reach
@@ -41,11 +41,11 @@ def unclosed() -> list[tuple[str, str]]:
 def show_secrets() -> None:
     """Show new secrets in a dialog, until it is closed there; it shows them again after a reload."""
     if found := unclosed():
-        _show(found)
+        dialogs.open_by_itself(_show_unclosed, found)
 
 
 @st.dialog("Copy this now", dismissible=False)
-def _show(found: list[tuple[str, str]]) -> None:
+def _show_unclosed(found: list[tuple[str, str]]) -> None:
     for sentence, secret in found:
         st.write(as_text(sentence))
         st.code(secret, language=None)
@@ -254,7 +254,7 @@ def adding_list() -> None:
         st.form_submit_button("Add all", type="primary", on_click=_add_list)
         say_trouble(_NAMES)
     if slips := _unconfirmed.get(current_user.key()):
-        show_sheet(slips)
+        dialogs.open_by_itself(show_sheet, slips)
     else:
         show_secrets()
 

@@ -4,10 +4,10 @@ their zoom, logs, the name.
 None uses a Streamlit timer: each polls a small route of ours, only while its tab is visible and its run is active.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -150,13 +150,13 @@ def standing(run_id: int, section: str, frame: int, version: int, *, active: boo
     )
 
 
-def home_standing(since: str, frame: int, version: int) -> None:
-    """Update the slots of the Home page from `version` on, with runs that ended after `since` as news; rerun the
-    fragment when its frame changes.
+def home_standing(since: str, without: Collection[str], frame: int, version: int) -> None:
+    """Update the slots of the Home page from `version` on, with runs that ended after `since` as news, `without` those
+    of attempts at some exercises; rerun the fragment when its frame changes.
     """
     _beat(
         "standing-home",
-        at(f"/api/home?since={quote(since)}"),
+        at(f"/api/home?{urlencode({'since': since, 'without': sorted(without)}, doseq=True)}"),
         frame,
         active=True,
         every_ms=HOME_MS,

@@ -135,11 +135,12 @@ async def run_standing(request: Request) -> Response:
 
 
 async def home(request: Request) -> Response:
-    """Return the live content of the Home page with runs that ended after `since` as news; if its version still is
-    `version`, only that.
+    """Return the live content of the Home page with runs that ended after `since` as news, `without` those of attempts
+    at some exercises; if its version still is `version`, only that.
     """
     where, since, version = Home.find(), time_field(request, "since"), whole_field(request, "version", 0)
-    found = await run_in_threadpool(summary.shared, where, since)
+    without = frozenset(request.query_params.getlist("without"))
+    found = await run_in_threadpool(summary.shared, where, since, without)
     if found.version == version:
         return _unchanged(version)
     return (await _responses.get((where.path, "home", since, found.version), lambda: vars(found))).response(request)

@@ -87,16 +87,16 @@ def hand_in(home: Home, attempt_id: int, answers: Sequence[str], *, by: str) -> 
 # ---- The teacher's way ----------------------------------------------------------------------------------------------
 
 
-def open_exercise(home: Home, name: str, *, by: str, deadline: str = "") -> None:
+def open_exercise(home: Home, name: str, *, by: str, deadline: str = "", class_first: bool = True) -> None:
     """Open an exercise of the catalogue for a class, or set another deadline: a time such as `2026-05-04 16:00`, in UTC
-    unless it names its zone; empty for none.
+    unless it names its zone; empty for none. With `class_first`, runs of the class come before other queued ones.
 
     Raises UnknownName, ConfigError for a broken file or an invalid or past deadline, Forbidden.
     """
     ExerciseCatalogue(home).exercise(name)
     until = _deadline(deadline) if deadline.strip() else None
     with Store.open(home, timeout_s=PAGE_TIMEOUT_S) as store:
-        store.exercises.open(name, by=owner_of(by), deadline=until)
+        store.exercises.open(name, by=owner_of(by), deadline=until, class_first=class_first)
 
 
 def close_exercise(home: Home, name: str, *, by: str) -> None:

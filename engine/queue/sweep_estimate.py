@@ -31,7 +31,7 @@ class Outlay:
     """The assumed run time of each of the others, None if unknown."""
     near: int
     """It is the median of this many runs that differ only in the varied fields; if 0, the mean of the runs that have
-    similar ones.
+    similar ones, or what was stated where none has.
     """
     core_hours: float | None
     """Their usage from now on, None if unknown."""
@@ -66,11 +66,14 @@ def before_launch(
     varied: Collection[str],
     *,
     exclusive: bool = False,
+    stated_s: float | None = None,
     here: Machine | None = None,
     gpus: Gpus | None = None,
     host: str = "",
 ) -> Outlay:
-    """Return the estimates of the runs of a sweep if launched now; `varied` are the fields in which they differ."""
+    """Return the estimates of the runs of a sweep if launched now; `varied` are the fields in which they differ,
+    `stated_s` is assumed for each where none has similar runs.
+    """
     found = scene(store, home, here or machine(), gpus, host, AHEAD, scales=True)
     new = to_launch(found, runs, exclusive=exclusive)
     part = _Part({each.id: run.demand for each, run in zip(new, runs, strict=True)}, new)
@@ -78,7 +81,7 @@ def before_launch(
     if first := next(iter(runs), None):
         like = found.history.near(first, varied)
         near = within(like, limit_of(found, first))
-    return _outlay(part, near, replace(found, waiting=with_new(found.waiting, new)))
+    return _outlay(part, near, replace(found, waiting=with_new(found.waiting, new)), stated_s)
 
 
 def what_is_left(
@@ -112,12 +115,12 @@ def what_is_left(
     return _outlay(part, near, found)
 
 
-def _outlay(part: _Part, near: Estimate | None, found: Scene) -> Outlay:
+def _outlay(part: _Part, near: Estimate | None, found: Scene, stated_s: float | None = None) -> Outlay:
     """Return the estimates of the part; runs without similar ones are assumed to take as long as `near`, else the mean
-    of the others.
+    of the others, else `stated_s`.
     """
     known = [run.takes.median for run in part.waiting if run.takes]
-    assumed = near.median if near else fmean(known) if known else None
+    assumed = near.median if near else fmean(known) if known else stated_s
     like = len(known) + sum(holder.end is not None for holder in part.on)
     waiting = {run.id: _filled(run, assumed, near) for run in part.waiting}
     on = {holder.id: replace(holder, end=assumed) if holder.end is None else holder for holder in part.on}

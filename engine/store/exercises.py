@@ -19,6 +19,11 @@ _ATTEMPT = (
     "SELECT attempts.*, (SELECT json_group_array(json_array(runs.id, runs.status, runs.sweep_id)) FROM attempt_runs"
     " JOIN runs ON runs.id = run_id WHERE attempt_id = attempts.id) AS runs FROM attempts"
 )
+NOT_OF_EXERCISES = (
+    "runs.id NOT IN (SELECT run_id FROM attempts JOIN attempt_runs ON attempt_id = attempts.id"
+    " WHERE exercise IN (SELECT value FROM json_each(?)))"
+)
+"""Condition on runs: of no attempt at the exercises of a JSON list of names."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class ExerciseState:
     deadline: str | None = None
     closed_by: str = ""
     closed_at: str | None = None
+    class_first: bool = False
+    """Whether, while it is open, the runs of its class come before other queued ones."""
 
     @property
     def is_open(self) -> bool:
@@ -102,7 +109,7 @@ class ExerciseReader:
 
     def states(self) -> dict[str, ExerciseState]:
         """Return what teachers set, by exercise; those that nobody set anything for are omitted."""
-        sql = "SELECT name, opened_by, deadline, closed_by, closed_at FROM exercises ORDER BY name"
+        sql = "SELECT name, opened_by, deadline, closed_by, closed_at, class_first FROM exercises ORDER BY name"
         return {state.name: state for state in self.db.records(ExerciseState, sql, [])}
 
     def state(self, name: str) -> ExerciseState:
@@ -162,17 +169,17 @@ class ExerciseCommands:
         self._read = ExerciseReader(db)
 
     @command("open exercise")
-    def open(self, name: str, *, by: str, deadline: str | None = None) -> None:
-        """Open an exercise for a class, or open it again; the deadline, UTC in the store's format, replaces that
-        before.
+    def open(self, name: str, *, by: str, deadline: str | None = None, class_first: bool = True) -> None:
+        """Open an exercise for a class, or open it again; the deadline, UTC in the store's format, and whether runs
+        that the class launches from now on come before other queued ones, replace those before.
         """
         sql = (
-            "INSERT INTO exercises (name, opened_by, opened_at, deadline) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE"
-            " SET opened_by = ?2, opened_at = ?3, deadline = ?4, closed_by = '', closed_at = NULL,"
-            " changes = changes + 1"
+            "INSERT INTO exercises (name, opened_by, opened_at, deadline, class_first) VALUES (?1, ?2, ?3, ?4, ?5)"
+            " ON CONFLICT DO UPDATE SET opened_by = ?2, opened_at = ?3, deadline = ?4, class_first = ?5,"
+            " closed_by = '', closed_at = NULL, changes = changes + 1"
         )
         with self.db.change() as connection:
-            connection.execute(sql, [name, by, now(), deadline])
+            connection.execute(sql, [name, by, now(), deadline, class_first])
 
     @command("close exercise")
     def close(self, name: str, *, by: str) -> None:
@@ -332,7 +339,24 @@ class LaunchChecks:
             " WHERE run_id IN ((SELECT min(id) FROM runs WHERE sweep_id = ?3), ?4) LIMIT 1))"
         )
         if self.db.connection.execute(sql, [run_id, attempt_id, sweep_id, parent_id]).rowcount:
+            attempt = self._read.of_run(run_id)
+            state = self._read.state(attempt.exercise if attempt else "")
+            if state.class_first and state.is_open:
+                _go_first(self.db, run_id)
             _take_turn(self.db, run_id)
+
+
+def _go_first(db: WriteConnection, run_id: int) -> None:
+    """Move the queued runs of exercises before all others of the priority of a new run, in their order, within the
+    change that queues it.
+    """
+    of = "FROM runs WHERE status = 'queued' AND priority = (SELECT priority FROM runs WHERE id = ?1)"
+    mine = "id IN (SELECT run_id FROM attempt_runs)"
+    last, first = f"max(place) FILTER (WHERE {mine})", f"min(place) FILTER (WHERE NOT {mine})"
+    behind = db.number(f"SELECT {last} - {first} + 1 AS n {of}", [run_id])
+    if behind > 0:
+        sql = f"UPDATE runs SET place = place - ?2 WHERE id IN (SELECT id {of} AND {mine})"
+        db.connection.execute(sql, [run_id, behind])
 
 
 def _take_turn(db: WriteConnection, run_id: int) -> None:

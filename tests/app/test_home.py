@@ -313,7 +313,7 @@ def test_the_route_is_answered_once_for_all_who_have_it_open(
     monkeypatch.setattr(summary, "EVERY_S", float("inf"))
     made: list[int] = []
     real = summary._lab
-    monkeypatch.setattr(summary, "_lab", lambda where: made.append(1) or real(where))
+    monkeypatch.setattr(summary, "_lab", lambda *asked: made.append(1) or real(*asked))
     monkeypatch.setattr(summary, "_labs", VersionedCache())
     client = Client()
     for person in range(20):

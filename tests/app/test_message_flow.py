@@ -10,9 +10,9 @@ from engine.config_values import read_values
 from engine.experiment import Experiment
 from engine.home import Home
 from engine.registry import experiment, experiments
-from engine.store import Launch, SweepLaunch
+from engine.store import Launch, Reader, SweepLaunch
 from engine.sweep.plan import plan
-from tests.app.reading import opened, said
+from tests.app.reading import html, opened, said
 
 each = pytest.mark.parametrize("one", experiments(), ids=lambda one: one.name)
 many = pytest.mark.parametrize("count", [None, 1, 2, 3, 4, 6, 7, 64])
@@ -148,6 +148,23 @@ def test_the_contest_has_equal_total_work_and_any_ready_made_sweep_a_lesson_size
     assert all(re.search(r":small\[\(\d+ (s|min)\)\]$", label) for label in labels), "each says how long it takes"
     page.toggle(key="launch.lesson").set_value(False).run()
     assert "; at least 25 runs, one at a time: about 6 min on two idle cores." in said(page)
+
+
+def test_a_ready_made_sweep_has_one_estimate_and_is_named_by_its_question(home: Home, reader: Reader) -> None:
+    page = opened("launch")
+    page.session_state["person"] = "Ada"
+    page.toggle(key="launch.lesson").set_value(True).run()
+    page.button(key="ready.pipeline.Where did the bubble go?").click().run()
+    assert "; 4 runs, one of each value: about 60 s on two idle cores." in said(page)
+    stated = "No similar run has finished on this machine; each is assumed to take 15 s, as on two idle cores."
+    assert stated in said(page) and "<span>unknown</span>" not in html(page)
+    page.text_input(key="sweep.values.pipeline.mode").set_value("gpipe, 1f1b").run()
+    assert "No estimate yet: no similar run has finished on this machine." in said(page)
+    page.text_input(key="sweep.values.pipeline.mode").set_value("gpipe, 1f1b, interleaved, zb_h1").run()
+    page.button(key="launch").click().run()
+    assert not page.exception and page.title[0].value.replace("\\", "") == "Sweep 1: Where did the bubble go?"
+    assert reader.sweeps.one(1).name == "Where did the bubble go?"
+    assert reader.runs.one(1).name == "Where did the bubble go?: mode gpipe, seed 0"
 
 
 def test_the_lesson_size_says_before_the_launch_which_verdict_needs_more_seeds(home: Home) -> None:

@@ -211,6 +211,19 @@ def password_on_slip(page: str, name: str) -> str:
     return made[1]
 
 
+def test_a_dialog_asked_for_in_another_window_opens_alone_while_a_password_is_unclosed(
+    accounts: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in(accounts, monkeypatch, "ada")
+    other = opened("people")
+    assert "1 account added." in words(add(opened("people"), name="zoe"))
+    change = next(button for button in other.button if button.label == "Change")
+    shown = words(change.click().run())
+    assert "1 account added." not in shown
+    assert any(button.label == "E-mail address" for button in other.button)
+    assert "1 account added." in words(other.run()), "once that dialog is gone"
+
+
 @pytest.mark.parametrize("form", ["one", "list"])
 def test_a_second_press_while_accounts_are_added_loses_no_password(
     accounts: Home, monkeypatch: pytest.MonkeyPatch, form: str

@@ -4,10 +4,12 @@ Page views less than half an hour apart are one visit, so that reloading the pag
 same news.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from engine.store.connection import Connection, Row, WriteConnection
+from engine.store.exercises import NOT_OF_EXERCISES
 from engine.store.records import BUDGET_OF, ENDED, Status
 from engine.store.timestamps import in_seconds, now, seconds_since
 
@@ -75,7 +77,7 @@ def _since(row: Row | None) -> str:
 _COUNTS = ", ".join(f"count(*) FILTER (WHERE status = '{status}') AS {status}" for status in ENDED)
 _REACHED = f"count(*) FILTER (WHERE status = 'cancelled' AND cause LIKE 'Cancelled by {BUDGET_OF} %') AS reached"
 """Needs the runs themselves, where `_COUNTS` is read from an index."""
-_SINCE = "FROM runs WHERE ended_at > ? AND archived_by IS NULL"
+_SINCE = f"FROM runs WHERE ended_at > ? AND archived_by IS NULL AND {NOT_OF_EXERCISES}"
 _MARK = (
     "SELECT (SELECT max(ended_at) FROM runs WHERE ended_at IS NOT NULL) AS newest, (SELECT count(*) FROM runs) AS runs,"
     " (SELECT count(*) FROM runs WHERE archived_by IS NOT NULL) AS archived"
@@ -99,12 +101,12 @@ class Ended:
 
 
 class RecentEndReader:
-    """Queries of recent ends. Archived runs are excluded."""
+    """Queries of recent ends. Archived runs are excluded, and those of attempts at the exercises to leave out."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
-    def since(self, since: str, *, limit: int = 8) -> list[Ended]:
+    def since(self, since: str, *, limit: int = 8, without_exercises: Collection[str] = ()) -> list[Ended]:
         """Return everything that ended after a time, newest first."""
         duel = "(SELECT duel_id FROM duel_sweeps WHERE sweep_id = runs.sweep_id)"
         of_each = (
@@ -113,16 +115,17 @@ class RecentEndReader:
         sql = f"{of_each} {_SINCE} GROUP BY 1, iif({duel} IS NULL, coalesce(sweep_id, -id), 0) ORDER BY 4 DESC, 3 DESC"
         return [
             Ended(row["duel_id"], row["sweep_id"], row["run_id"], _statuses(row), row["ended_at"], row["reached"])
-            for row in self.db.rows(f"{sql} LIMIT ?", [since, limit])
+            for row in self.db.rows(f"{sql} LIMIT ?", [since, json.dumps([*without_exercises]), limit])
         ]
 
-    def count_since(self, since: str) -> tuple[dict[Status, int], int]:
+    def count_since(self, since: str, *, without_exercises: Collection[str] = ()) -> tuple[dict[Status, int], int]:
         """Return the number of runs that ended after a time, by status, and how many of the cancelled ones had spent
         the budget of their duel.
         """
-        row = self.db.row(f"SELECT {_COUNTS} {_SINCE}", [since])
+        values = [since, json.dumps([*without_exercises])]
+        row = self.db.row(f"SELECT {_COUNTS} {_SINCE}", values)
         counts = _statuses(row) if row else {}
-        found = self.db.row(f"SELECT {_REACHED} {_SINCE}", [since]) if counts.get("cancelled") else None
+        found = self.db.row(f"SELECT {_REACHED} {_SINCE}", values) if counts.get("cancelled") else None
         return counts, found["reached"] if found else 0
 
     def mark(self) -> tuple[str, int, int]:

@@ -1,7 +1,7 @@
 """Groups of runs: those with one config over its seeds, and the best of each task."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -10,6 +10,7 @@ from engine.filter.tree import Field
 from engine.metrics import Result, metric
 from engine.seeding import SEEDING
 from engine.store.connection import Connection
+from engine.store.exercises import NOT_OF_EXERCISES
 from engine.store.runs.filter_sql import number_of, sorted_by
 from engine.store.runs.reader import RunConditions, where_of
 
@@ -122,13 +123,14 @@ def _by(order: SortOrder) -> str:
 # The best finished run of an experiment on each of its tasks, with the other seeds of the same config, and of given
 # runs. Reads only summary rows.
 
-_BESTS = """
+_BESTS = f"""
 WITH found AS MATERIALIZED (
-    SELECT runs.id, {task} AS task, {number} AS value, json_extract(runs.config, '$.seed') AS seed,
+    SELECT runs.id, {{task}} AS task, {{number}} AS value, json_extract(runs.config, '$.seed') AS seed,
         runs.seeding || json_remove(runs.config, '$.seed') AS rest
     FROM runs WHERE runs.experiment = ? AND runs.status = 'finished' AND runs.archived_by IS NULL
+        AND {NOT_OF_EXERCISES}
 ), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY task ORDER BY value {order}, id) AS place FROM found
+    SELECT *, row_number() OVER (PARTITION BY task ORDER BY value {{order}}, id) AS place FROM found
         WHERE value IS NOT NULL
 )
 SELECT ranked.task, ranked.id, ranked.value, runs.owner, runs.preset, runs.name,
@@ -191,23 +193,26 @@ class LeaderboardReader:
     def __init__(self, db: Connection) -> None:
         self.db = db
 
-    def bests(self, experiment: str, result: Result) -> list[LeaderboardEntry]:
-        """Return the best run per task of an experiment; archived runs, and tasks with nothing to learn, are
-        excluded.
+    def bests(
+        self, experiment: str, result: Result, *, without_exercises: Collection[str] = ()
+    ) -> list[LeaderboardEntry]:
+        """Return the best run per task of an experiment; archived runs, those of attempts at some exercises, and tasks
+        with nothing to learn, are excluded.
         """
         number, bound = number_of(Field("metric", result.metric, "number", result.of))
         task, values = _task(result)
         order = "ASC" if metric(result.metric).better == "min" else "DESC"
         sql = _BESTS.format(task=task, number=number, order=order)
         found = []
-        for row in self.db.rows(sql, [*values, *bound, experiment]):
+        for row in self.db.rows(sql, [*values, *bound, experiment, json.dumps([*without_exercises])]):
             tasks, (seeds, mean, runs) = tuple(json.loads(row["task"])), json.loads(row["others"])
             if not set(result.nothing_to_learn) & set(tasks):
                 run = (row["id"], row["owner"], row["preset"], row["name"])
                 found.append(LeaderboardEntry(experiment, tasks, row["value"], *run, seeds, mean, runs, result))
         if result.older:  # only on tasks without a run of this version
             tasks_here = {each.task for each in found}
-            found += [each for each in self.bests(experiment, result.older) if each.task not in tasks_here]
+            older = self.bests(experiment, result.older, without_exercises=without_exercises)
+            found += [each for each in older if each.task not in tasks_here]
         return found
 
     def best_of(self, lists: Sequence[Sequence[int]], experiment: str, result: Result) -> dict[int, BestRun]:

@@ -5,7 +5,7 @@ reads `config_groups.py`.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -13,6 +13,7 @@ from engine.access.quotas import disturbed_above
 from engine.filter import Filter, SortOrder
 from engine.metrics import EPISODES, LOSS
 from engine.store.connection import Connection, Row
+from engine.store.exercises import NOT_OF_EXERCISES
 from engine.store.records import Run, RunRow, Status
 from engine.store.runs.filter_sql import OF, Sql, behind, condition, order_of, sorted_by
 from engine.store.runs.rows import RUN, RUN_ROW, as_run, as_run_row, best_of
@@ -85,6 +86,8 @@ class RunConditions(TypedDict, total=False):
     """Only archived runs, or only others; None for both."""
     before: int | None
     """Only runs older than this one."""
+    without_exercises: Collection[str]
+    """Without the runs of attempts at these exercises."""
 
 
 _CONDITIONS = {
@@ -324,6 +327,9 @@ def where_of(**asked: Unpack[RunConditions]) -> Sql:
             values.append(wanted)
     if (archived := asked.get("archived")) is not None:
         parts.append(f"runs.archived_by IS {'NOT ' if archived else ''}NULL")
+    if names := asked.get("without_exercises"):
+        parts.append(NOT_OF_EXERCISES)
+        values.append(json.dumps([*names]))
     matching = asked.get("matching")
     for part, given in [*map(_has, asked.get("search", "").split()), *([condition(matching)] if matching else [])]:
         parts.append(part)

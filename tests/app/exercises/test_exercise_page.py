@@ -11,8 +11,10 @@ from app.exercises.prediction_form import read_number
 from engine.exercises.attempts import close_exercise, hand_in, open_exercise
 from engine.exercises.catalogue import ExerciseCatalogue
 from engine.home import Home
-from engine.store import Reader
+from engine.store import Reader, Store
+from tests.app.browsing import Client
 from tests.app.reading import all_words, give_name, html, opened, said
+from tests.exercises.labs import WORKER
 from tests.labs import classes, people
 from tests.labs.museum import visit
 from tests.labs.people import sign_in
@@ -277,6 +279,58 @@ def test_a_deadline_is_there_to_change_and_is_removed_by_its_own_button(
     assert deadline() is None and test.datetime_input[0].value is None
     test.button(key="exercise.open").click().run()
     assert "Choose a deadline first." in said(test)
+
+
+def test_whether_the_class_goes_first_is_chosen_with_the_opening_and_later(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classes.write(home, "speed")
+
+    def stated() -> tuple[bool, str | None]:
+        with Reader.open(home) as reader:
+            found = reader.exercises.state("speed")
+        return bool(found.class_first), found.deadline
+
+    test = page("speed", monkeypatch, "Teacher", view="Class")
+    assert test.toggle[0].label == "Class goes first" and test.toggle[0].value
+    assert stated() == (False, None), "nothing before it is opened"
+    test.button(key="exercise.open").click().run()
+    assert stated() == (True, None)
+    open_exercise(home, "speed", by="Teacher", deadline="2099-01-01 12:00")
+    for on in (False, True, False):
+        test.run().toggle[0].set_value(on).run()
+        assert test.toggle[0].value is on and stated() == (on, "2099-01-01T12:00:00.000Z"), "the deadline stays"
+
+
+def test_home_leaves_out_the_runs_of_an_open_exercise_until_one_has_predicted(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exercise = classes.write(home, "speed").exercise("speed")
+    open_exercise(home, "speed", by="Teacher")
+    classes.play(home, classes.attempt(home, exercise, [(1, 2), (2, 4)], "Ben", changes={}))
+    (running, _) = classes.attempt(home, exercise, [(1, 1), (2, 1)], "Cleo", changes={}).runs
+    with Store.open(home) as store:
+        assert store.claims.claim(running, WORKER, ())
+
+    def at(who: str | None) -> str:
+        monkeypatch.setattr("app.ui.current_user._given", lambda: who)
+        return all_words(opened("home"))
+
+    for who in ("Ada", None):
+        shown = at(who)
+        assert "Runs of exercises that you have not predicted are left out below." in shown
+        assert "Nothing running." in shown and "No finished runs yet." in shown and "No runs ended" in shown
+    for who in ("Teacher", "Ben"):
+        shown = at(who)
+        assert "left out below" not in shown and "2 runs ended" in shown
+        assert "Nothing running." not in shown and "No finished runs yet." not in shown
+    query = {"since": "2000-01-01T00:00:00.000Z", "without": "speed"}
+    news = Client().get("/api/home", params=query).json()["slots"]
+    assert "No runs ended" in news["home-news"] and "Nothing running" in news["home-now"]
+    classes.attempt(home, exercise, [(1, 2), (2, 4)], "Ada")
+    assert "2 runs ended" in at("Ada")
+    close_exercise(home, "speed", by="Teacher")
+    assert "2 runs ended" in at("Dan")
 
 
 def test_predictions_and_results_are_one_chart(home: Home) -> None:

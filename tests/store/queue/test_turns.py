@@ -49,6 +49,30 @@ def test_other_runs_keep_their_places_and_priorities_stay_apart(store: Store, ad
     assert owners(store) == "xABABA"
 
 
+def test_a_class_goes_first_while_its_exercise_is_open(store: Store, add: Callable[..., int]) -> None:
+    for _ in range(2):
+        add(owner="x")
+    urgent = add(owner="y")
+    store.queue.set_priority(urgent, "high", by="y")
+    launched(store, "A", 2)
+    store.exercises.open("bubble", by="t")
+    launched(store, "B", 2)
+    assert owners(store) == "yABABxx", "those that were launched before it was opened too"
+    add(owner="x")
+    mine = attempt(store, "C")
+    launched(store, "C", 1, mine)
+    assert owners(store) == "yABCABxxx"
+    store.exercises.open("bubble", by="t", class_first=False)
+    launched(store, "D", 1)
+    assert owners(store) == "yABCDAxxxB", "they take turns in the places that they have"
+    store.exercises.open("bubble", by="t")
+    store.exercises.close("bubble", by="t")
+    found = store.read.exercises.attempt(mine)
+    store.runs.cancel(next(iter(found.runs)), by="C")
+    store.sweeps.retry(found.sweep_id or 0, by="C", statuses=["cancelled"])
+    assert owners(store) == "yABDCxxxAB", "after it was closed nobody is passed"
+
+
 def test_moves_by_hand_last(store: Store) -> None:
     first = launched(store, "A", 3)
     launched(store, "B", 2)

@@ -302,7 +302,7 @@ def test_the_mark_of_ends_changes_with_them_alone_and_is_read_from_indexes(
         change()
         assert reader.recent_ends.mark() != seen[-1]
         seen.append(reader.recent_ends.mark())
-    for sql, values in ((f"SELECT {_COUNTS} {_SINCE}", [START]), (_MARK, [])):
+    for sql, values in ((f"SELECT {_COUNTS} {_SINCE}", [START, "[]"]), (_MARK, [])):
         plan = [row["detail"] for row in reader.db.rows(f"EXPLAIN QUERY PLAN {sql}", values)]
         touched = [detail for detail in plan if "runs" in detail]
         assert touched and not [detail for detail in touched if "COVERING INDEX" not in detail], plan
