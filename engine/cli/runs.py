@@ -81,8 +81,12 @@ def list_command(
         print_json(rows)
         return
     launch_one = "No matching runs. Launch one with: python -m engine run hogwild --preset quick"
-    headings = ("ID", "SWEEP", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION")
-    click.echo(table(headings, map(_cells, rows), "No more runs." if total else launch_one))
+    headings = ["ID", "SWEEP", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION"]
+    cells = [_cells(row) for row in rows]
+    if any(row.tags for row in rows):
+        headings.append("TAGS")
+        cells = [(*own, short(", ".join(row.tags))) for own, row in zip(cells, rows, strict=True)]
+    click.echo(table(headings, cells, "No more runs." if total else launch_one))
     if total > len(rows) > 0:
         click.echo(f"Showing {len(rows):,} of {total:,}; use --limit and --offset for more.", err=True)
     if rows and unequal:

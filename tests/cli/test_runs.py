@@ -40,6 +40,18 @@ def test_the_table_says_how_many_it_leaves_out(parallab: Parallab, queued: Calla
     assert "Showing 1 of 2" in told.stderr
 
 
+def test_the_table_has_tags_where_a_listed_run_has_one(
+    parallab: Parallab, store: Store, queued: Callable[..., int]
+) -> None:
+    tagged, other = queued("one"), queued("two")
+    assert "TAGS" not in parallab("list").stdout
+    for tag in ("paper", "keep"):
+        store.annotations.tag([tagged], tag, by="ada")
+    heading, *rows = parallab("list").stdout.splitlines()
+    assert heading.endswith("TAGS") and rows[1].endswith("keep, paper") and "keep" not in rows[0]
+    assert "TAGS" not in parallab("list", "--filter", f"id == {other}").stdout
+
+
 def test_an_empty_store_says_how_to_make_the_first_run(parallab: Parallab) -> None:
     assert "run hogwild --preset quick" in parallab("list").stdout
 
