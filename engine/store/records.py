@@ -189,7 +189,7 @@ class RunRow:
 
 def _elapsed_s(run: "Run | RunRow") -> float | None:
     if run.execution_time_s is not None or run.started_at is None:
-        return run.execution_time_s or None
+        return run.execution_time_s
     until = run.ended_at or (run.heartbeat_at if run.reported else None)  # of a program elsewhere, the last report
     return run.time_before_s + seconds_since(run.started_at, until) or None
 

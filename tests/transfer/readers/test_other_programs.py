@@ -73,6 +73,10 @@ def test_a_run_whose_events_span_no_time_has_none(
     (run_id,) = import_path(ours, tmp_path, by="Lin").ids
     run, entry = ours.read.runs.one(run_id), ours.read.runs.entry(run_id)
     assert (run.execution_time_s, run.elapsed_s, entry.elapsed_s) == (seconds,) * 3
+    if seconds is None:  # as an earlier version wrote it
+        with ours.db.change() as connection:
+            connection.execute("UPDATE runs SET execution_time_s = 0")
+        assert ours.read.runs.one(run_id).execution_time_s is ours.read.runs.entry(run_id).execution_time_s is None
     untimed = ours.read.runs.find(matching=ours.read.fields.filter("imported and duration == none"))
     assert [each.id for each in untimed] == ([] if seconds else [run_id])
 
