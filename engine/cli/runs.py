@@ -149,8 +149,8 @@ def summary(reader: Reader, run_id: int) -> dict[str, Any]:
     }
 
 
-def summary_text(found: Mapping[str, Any]) -> str:
-    """Return the summary as text."""
+def summary_text(found: Mapping[str, Any], *, has_logs: bool = True) -> str:
+    """Return the summary as text; runs of other programs have no logs here."""
     word = "in" if found["status"] == "finished" else "after"
     startup = f" (start-up {duration(found['startup_time_s'])})" if found["startup_time_s"] is not None else ""
     times = f" {word} {duration(found['elapsed_s'])}{startup}" if found["elapsed_s"] is not None else ""
@@ -163,7 +163,7 @@ def summary_text(found: Mapping[str, Any]) -> str:
     if found["status"] in BAD_ENDS:
         if found["error"]:
             lines += ["", *found["error"].rstrip().splitlines()[-20:]]
-        if not found["reported"]:  # its program has its logs
+        if has_logs:
             lines += ["", f"Whole logs: python -m engine logs {found['id']}"]
     if metrics := _metrics(found):
         lines += ["", metrics]
@@ -249,7 +249,7 @@ def _value(value: float | str | None) -> str:
 
 def _text(reader: Reader, run_id: int, found: Mapping[str, Any]) -> str:
     run = reader.runs.one(run_id)
-    blocks = [summary_text(found) if not run.active else _state(run), _facts(run, found)]
+    blocks = [summary_text(found, has_logs=run.has_ranks) if not run.active else _state(run), _facts(run, found)]
     if run.active:
         blocks.append(_metrics(found))
     if ranks := reader.details.ranks(run_id):
@@ -289,11 +289,10 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
         "created": moment(run.created_at),
         "started": moment(run.started_at),
         "ended": moment(run.ended_at),
-        "resources": f"{counted(run.demand.ranks, 'rank')}, {counted(run.demand.threads_per_rank, 'thread')} per rank, "
-        f"{counted(run.demand.cores, 'core')}, GPUs: {list(run.gpus) or 'none'}",
+        "resources": _resources(run) if run.has_ranks else "",
         "runs on": _place(run, found["job"]),
         "worker": f"pid {run.worker.pid}" if run.worker else "",
-        "seeding": f"rule {run.seeding}" if run.seeding != SEEDING else "",
+        "seeding": f"rule {run.seeding}" if run.has_ranks and run.seeding != SEEDING else "",
         "tags": ", ".join(run.tags),
         "note": run.note,
         "disturbance": _disturbance(run, found),
@@ -304,9 +303,17 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
     return "\n".join(f"{name:<12}{value}" for name, value in facts.items() if value)
 
 
+def _resources(run: Run) -> str:
+    demand = run.demand
+    return (
+        f"{counted(demand.ranks, 'rank')}, {counted(demand.threads_per_rank, 'thread')} per rank, "
+        f"{counted(demand.cores, 'core')}, GPUs: {list(run.gpus) or 'none'}"
+    )
+
+
 def _disturbance(run: Run, found: Mapping[str, Any]) -> str:
     if found["disturbance"] is None:
-        return "unknown" if run.execution_time_s is not None else ""
+        return "unknown" if run.has_ranks and run.execution_time_s is not None else ""
     return "; ".join(filter(None, [in_words(found["disturbance"]) + ", disturbed" * found["disturbed"], named(run)]))
 
 

@@ -296,6 +296,13 @@ class Run:
     """
 
     @property
+    def has_ranks(self) -> bool:
+        """Whether Parallab ran it, here or in another lab: runs of other programs, reported or imported, have no ranks,
+        logs, seeding rule or disturbance.
+        """
+        return self.demand.ranks > 0
+
+    @property
     def target(self) -> str:
         """The cluster that it runs on; empty for this machine."""
         return self.terms.target

@@ -136,7 +136,11 @@ def test_a_lost_run_that_its_program_reported_has_no_logs_to_read(parallab: Para
 
 def test_a_run_of_another_program_has_no_start_up(parallab: Parallab, store: Store, tmp_path: Path) -> None:
     import_path(store, mlruns(tmp_path), by="Lin")
-    assert parallab("show", "1").stdout.startswith("Run 1 finished in 1 min 00 s. Finished, according to MLflow.\n")
+    told = parallab("show", "1").stdout
+    assert told.startswith("Run 1 finished in 1 min 00 s. Finished, according to MLflow.\n")
+    reported = parallab("show", str(store.reports.begin(ReportedRun("pets", "a key"), by="Ada"))).stdout
+    for name in ("resources", "seeding", "disturbance", "Whole logs"):
+        assert f"\n{name}" not in told + reported, "Parallab did not run it"
 
 
 def test_a_failed_run_shows_the_end_of_its_traceback(parallab: Parallab, store: Store, live: int) -> None:
