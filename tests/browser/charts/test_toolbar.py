@@ -206,8 +206,16 @@ def test_the_message_flow_the_rank_activity_and_the_timeline_are_presented_too(
         expect(shown.get_by_role("button", name="Close")).to_be_visible()
         if box == ".pl-flow":
             expect(shown.get_by_role("heading")).to_have_text("Hogwild!: how the processes exchange messages")
+        page.reload()
+        wait_until(lambda: shown.count() and shown.evaluate(size), f"{box} fills the window after a reload")  # noqa: B023
+        page.go_back()
+        expect(shown.get_by_role("button", name="Present")).to_be_visible()
+        expect(page).to_have_url(f"{lab.address}/{path}")
+        shown.get_by_role("button", name="Present").click()
+        expect(page).to_have_url(re.compile("present="))
         page.keyboard.press("Escape")
         expect(shown.get_by_role("button", name="Present")).to_be_visible()
+        expect(page).to_have_url(f"{lab.address}/{path}")
         assert not shown.evaluate(size)
 
 
