@@ -44,6 +44,7 @@ from engine.analysis.run_values import lower_title
 from engine.config_values import value_title
 from engine.errors import EngineError, counted
 from engine.experiment import Experiment
+from engine.filter.tree import quoted
 from engine.home import Home
 from engine.metrics import metric
 from engine.published import FIGURES, SIZES, Figure
@@ -58,8 +59,8 @@ MOST = 8
 
 
 def news_html(reader: Reader, since: str, without: Collection[str] = ()) -> Markup:
-    """Return the count of runs that ended after `since` by status, then the newest of them by sweep or duel; `without`
-    those of attempts at some exercises.
+    """Return the count of runs that ended after `since` by status, then the newest of them by sweep, duel or bunch;
+    `without` those of attempts at some exercises.
     """
     counts, reached = reader.recent_ends.count_since(since, without_exercises=without)
     if not counts:
@@ -67,7 +68,15 @@ def news_html(reader: Reader, since: str, without: Collection[str] = ()) -> Mark
     found = reader.recent_ends.since(since, limit=MOST, without_exercises=without)
     runs = {run.id: run for run in reader.runs.some([each.run_id for each in found if each.sweep_id is None])}
     shown = joined(
-        (_run_entry(runs[each.run_id]) if each.sweep_id is None else _fold_entry(each, reader) for each in found), ""
+        (
+            _fold_entry(each, reader)
+            if each.sweep_id is not None
+            else _bunch_entry(each, runs[each.run_id])
+            if each.is_bunch
+            else _run_entry(runs[each.run_id])
+            for each in found
+        ),
+        "",
     )
     total = sum(counts.values())
     head = (
@@ -96,8 +105,6 @@ def _run_entry(run: RunRow) -> Markup:
 
 def _fold_entry(ended: Ended, reader: Reader) -> Markup:
     """Return the entry of a sweep or duel."""
-    counted = status_counts(ended.statuses, ended.reached_budget)
-    cells = joined((as_cell(words, status) for status, words in counted), " ")
     if ended.duel_id is not None:
         duel = reader.duels.one(ended.duel_id)
         owner, statuses, called = duel.owner, duel.statuses, duel_link(f"Duel {duel.id}: {duel.name}", duel.id)
@@ -107,7 +114,22 @@ def _fold_entry(ended: Ended, reader: Reader) -> Markup:
         owner, statuses = sweep.owner, sweep.statuses
     total, remaining = sum(statuses.values()), sum(n for status, n in statuses.items() if status not in ENDED)
     left = f"{remaining:,} remaining" if remaining else f"all {total:,} ended"
-    return _entry(cells, called, [f"by {owner}", left, when(ended.ended_at)])
+    return _entry(_cells(ended), called, [f"by {owner}", left, when(ended.ended_at)])
+
+
+def _bunch_entry(ended: Ended, newest: RunRow) -> Markup:
+    """Return the entry of runs that one person reported or imported of one experiment."""
+    of = f"experiment == {quoted(newest.experiment)} and owner == {quoted(newest.owner)}"
+    asked = {"filter": f'id >= {ended.first_id} and id <= {ended.run_id} and source != "here" and {of}'}
+    runs, how = counted(sum(ended.statuses.values()), "run"), "reported" if newest.reported else "imported"
+    named = "" if newest.experiment == how else f" of {experiment_title(newest.experiment)}"  # its program named none
+    called = link(f"{runs}{named}", at(f"/runs?{urlencode(asked)}"))
+    return _entry(_cells(ended), called, [f"by {newest.owner}", how, when(ended.ended_at)])
+
+
+def _cells(ended: Ended) -> Markup:
+    counts = status_counts(ended.statuses, ended.reached_budget)
+    return joined((as_cell(words, status) for status, words in counts), " ")
 
 
 def _entry(cells: Markup, called: Markup, words: list[str]) -> Markup:
@@ -199,7 +221,11 @@ def best_html(reader: Reader, without: Collection[str] = ()) -> Markup:
     found = [(one, best) for one in experiments() for best in bests(one.name, one.result)]
     bad = {run.id: not_learned(run) for run in reader.runs.some([best.run_id for _, best in found])}
     if not found:
-        return paragraph("No finished runs yet. The best run of each experiment appears here.")
+        return paragraph(
+            "No finished run of an experiment that ranks its runs yet. Imported and reported runs are not ranked here."
+            if reader.runs.count(statuses=["finished"])
+            else "No finished runs yet. The best run of each experiment appears here."
+        )
     return table(
         ["Experiment", "Best", "Run"],
         [_row(one, best, bad.get(best.run_id)) for one, best in found],

@@ -4,11 +4,12 @@ import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode
 
 import streamlit as st
 
 from engine.errors import ConfigError
+from engine.filter.syntax import QUOTED
 
 # ---- Addresses of earlier versions: links in saved views, notices, reports and bookmarks keep working --------------
 # The pages Runs and Results were two: `show` was a group of statuses in one and the columns in the other, the
@@ -30,13 +31,20 @@ GROUP_OF = {
     "cancelled": "cancelled",
 }
 """The group of each status: the page had a filter of single statuses."""
+FILTERED = (RUNS, "/compare", "/run")
+_ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 HANGS = "/docs?page=timeline#why-runs-hang"
 """Where the museum's ways to hang are now."""
 
 
 def current(path: str, query: str) -> str | None:
-    """Return the present address of an old one, None for a present address; `path` excludes the base path."""
+    """Return the present address of an old one, None for a present address; `path` excludes the base path. One that was
+    encoded twice, as by chat programs, is decoded.
+    """
     pairs = parse_qsl(query, keep_blank_values=True)
+    if path in FILTERED and any(name in ("filter", "latest") and _is_encoded(value) for name, value in pairs):
+        decoded = urlencode([(name, unquote(value)) for name, value in pairs])
+        return current(path, decoded) or f"{path}?{decoded}"
     if path == HOME:  # by the name in the navigation; Streamlit says that this page does not exist
         return f"/?{query}" if query else "/"
     if path == "/museum" and ("system", "Why runs hang") in pairs:
@@ -60,6 +68,11 @@ def current(path: str, query: str) -> str | None:
     if path == RUNS and found == pairs:
         return None
     return f"{RUNS}?{urlencode(found)}" if found else RUNS
+
+
+def _is_encoded(text: str) -> bool:
+    """Return whether a filter is still encoded: it has no space, and an escape where no filter has a percent sign."""
+    return not re.search(r"\s", text) and _ENCODED.search(QUOTED.sub("", text)) is not None
 
 
 def _of_runs(name: str, value: str) -> Sequence[tuple[str, str]]:

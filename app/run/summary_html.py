@@ -228,7 +228,7 @@ def facts_of(
     if run.reported:
         pairs.append(("Reported from", run.environment.get("host") or "unknown"))
     pairs += _cluster(run, job)
-    if run.demand.ranks:
+    if run.has_ranks:
         pairs.append((term("Ranks", "rank"), str(run.demand.ranks)))
     if run.terms.priority != "normal":
         pairs.append(("Priority", run.terms.priority))
@@ -248,7 +248,7 @@ def facts_of(
     if run.note:
         note = " ".join(run.note.split())
         pairs.append(("Note", titled(note if len(note) <= MOST_OF_NOTE else f"{note[:MOST_OF_NOTE]}…", run.note)))
-    return facts([*pairs, *_other_rule(run, origin)])
+    return facts([*pairs, *_other_rule(run)])
 
 
 def _cluster(run: Run, job: ClusterJob | None) -> list[tuple[str, str]]:
@@ -277,16 +277,19 @@ def _limits(run: Run) -> list[tuple[str, str]]:
 
 def _disturbance(run: Run, entry: RunRow | None) -> list[tuple[str, str]]:
     """Return how much others took from an ended run."""
-    if entry is None or run.execution_time_s is None or run.reported:
+    if entry is None or run.execution_time_s is None or not run.has_ranks:
         return []
     share = "unknown" if entry.disturbance is None else comparability.in_words(entry.disturbance)
     return [(term("Disturbance"), titled(share, named(run) or metric("perf/disturbance").help))]
 
 
-def _other_rule(run: Run, origin: Origin | None) -> list[tuple[str, str]]:
+def _other_rule(run: Run) -> list[tuple[str, str]]:
     """Return the run's seeding rule if it differs from this version's; runs of other programs have none."""
-    foreign = run.reported or (origin is not None and origin.kind != "parallab")
-    return [] if foreign or run.seeding == SEEDING else [("Seeding", f"rule {run.seeding} (this version: {SEEDING})")]
+    return (
+        []
+        if not run.has_ranks or run.seeding == SEEDING
+        else [("Seeding", f"rule {run.seeding} (this version: {SEEDING})")]
+    )
 
 
 def tiles(summaries: Sequence[Summary], entry: RunRow) -> Markup:

@@ -54,7 +54,7 @@ HEADINGS = {
     "owner": ("Owner", "Person who launched it"),
     "launched": ("Launched", "Time of queueing"),
     "sweep": ("Sweep", "Sweep of this run"),
-    "tags": ("Tags", "Tags of the run"),
+    "tags": ("Tags", "Tags of the run; of several, those that all have"),
 }
 FIRST = "duration"
 """The column, with its deviation and difference, that comes before all others."""

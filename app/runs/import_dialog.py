@@ -13,7 +13,7 @@ from app.ui.html import as_text, joined, run_link, sweep_link
 from app.ui.widgets import PAGES
 from engine.errors import EngineError
 from engine.home import Home
-from engine.transfer.bundles.bundle import ImportResult
+from engine.transfer.bundles.bundle import MOST_NAMED, ImportResult
 from engine.transfer.import_process import import_in_child
 
 MOST_MB = 200
@@ -77,11 +77,11 @@ def _import(name: str, file: IO[bytes]) -> ImportResult | None:
 
 
 def _show_result(arrived: ImportResult) -> None:
-    st.success(as_text(arrived.in_words(with_ids=False)))  # the links below have them
+    (st.success if arrived.ids else st.info)(as_text(arrived.in_words(with_ids=False)))  # the links below have them
     for note in arrived.notes[:20]:
         st.caption(as_text(note))
     of_sweeps = [sweep_link(f"sweep {sweep_id}", sweep_id) for sweep_id in arrived.sweeps[:20]]
-    st.html(joined([*of_sweeps, *(run_link(f"run {run_id}", run_id) for run_id in arrived.ids[:20])]))
-    if (arrived.ids or arrived.known) and st.button("Show results"):
+    st.html(joined([*of_sweeps, *(run_link(f"run {run_id}", run_id) for run_id in arrived.found[:MOST_NAMED])]))
+    if st.button("Show results"):
         st.session_state.pop(_ARRIVED, None)
         st.switch_page(PAGES["runs"], query_params={"filter": arrived.filter})

@@ -229,6 +229,7 @@ def _fold_row(fold: RunFold, members: Sequence[RunRow], whole: Sweep | StoredDue
             "owner": whole.owner,
             "launched": moment(newest.created_at),
             "marks": VIA_AGENT if newest.agent else "",
+            "tags": list(fold.tags),
         },
         run=newest,
         statuses=fold.statuses,
@@ -318,4 +319,5 @@ def _group_cells(group: RunGroup) -> dict[str, Any]:
         "n": len(group.finished),
         "runs": spans(group.run_ids),
         "marks": "",
+        "tags": list(group.tags),
     }

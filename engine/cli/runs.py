@@ -81,8 +81,12 @@ def list_command(
         print_json(rows)
         return
     launch_one = "No matching runs. Launch one with: python -m engine run hogwild --preset quick"
-    headings = ("ID", "SWEEP", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION")
-    click.echo(table(headings, map(_cells, rows), "No more runs." if total else launch_one))
+    headings = ["ID", "SWEEP", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION"]
+    cells = [_cells(row) for row in rows]
+    if any(row.tags for row in rows):
+        headings.append("TAGS")
+        cells = [(*own, short(", ".join(row.tags))) for own, row in zip(cells, rows, strict=True)]
+    click.echo(table(headings, cells, "No more runs." if total else launch_one))
     if total > len(rows) > 0:
         click.echo(f"Showing {len(rows):,} of {total:,}; use --limit and --offset for more.", err=True)
     if rows and unequal:
@@ -145,8 +149,8 @@ def summary(reader: Reader, run_id: int) -> dict[str, Any]:
     }
 
 
-def summary_text(found: Mapping[str, Any]) -> str:
-    """Return the summary as text."""
+def summary_text(found: Mapping[str, Any], *, has_logs: bool = True) -> str:
+    """Return the summary as text; runs of other programs have no logs here."""
     word = "in" if found["status"] == "finished" else "after"
     startup = f" (start-up {duration(found['startup_time_s'])})" if found["startup_time_s"] is not None else ""
     times = f" {word} {duration(found['elapsed_s'])}{startup}" if found["elapsed_s"] is not None else ""
@@ -159,7 +163,7 @@ def summary_text(found: Mapping[str, Any]) -> str:
     if found["status"] in BAD_ENDS:
         if found["error"]:
             lines += ["", *found["error"].rstrip().splitlines()[-20:]]
-        if not found["reported"]:  # its program has its logs
+        if has_logs:
             lines += ["", f"Whole logs: python -m engine logs {found['id']}"]
     if metrics := _metrics(found):
         lines += ["", metrics]
@@ -249,7 +253,7 @@ def _text(reader: Reader, run_id: int, found: Mapping[str, Any]) -> str:
 
     work = work_of(reader.runs.entry(run_id), reader.studies.surroundings([run_id]).get(run_id))
     blocks = [
-        summary_text(found) if not run.active else _state(run),
+        summary_text(found, has_logs=run.has_ranks) if not run.active else _state(run),
         _facts(run, found, work.in_words() if work else ""),
     ]
     if run.active:
@@ -288,11 +292,10 @@ def _facts(run: Run, found: Mapping[str, Any], work: str) -> str:
         "created": moment(run.created_at),
         "started": moment(run.started_at),
         "ended": moment(run.ended_at),
-        "resources": f"{counted(run.demand.ranks, 'rank')}, {counted(run.demand.threads_per_rank, 'thread')} per rank, "
-        f"{counted(run.demand.cores, 'core')}, GPUs: {list(run.gpus) or 'none'}",
+        "resources": _resources(run) if run.has_ranks else "",
         "runs on": _place(run, found["job"]),
         "worker": f"pid {run.worker.pid}" if run.worker else "",
-        "seeding": f"rule {run.seeding}" if run.seeding != SEEDING else "",
+        "seeding": f"rule {run.seeding}" if run.has_ranks and run.seeding != SEEDING else "",
         "tags": ", ".join(run.tags),
         "note": run.note,
         "disturbance": _disturbance(run, found),
@@ -303,9 +306,17 @@ def _facts(run: Run, found: Mapping[str, Any], work: str) -> str:
     return "\n".join(f"{name:<12}{value}" for name, value in facts.items() if value)
 
 
+def _resources(run: Run) -> str:
+    demand = run.demand
+    return (
+        f"{counted(demand.ranks, 'rank')}, {counted(demand.threads_per_rank, 'thread')} per rank, "
+        f"{counted(demand.cores, 'core')}, GPUs: {list(run.gpus) or 'none'}"
+    )
+
+
 def _disturbance(run: Run, found: Mapping[str, Any]) -> str:
     if found["disturbance"] is None:
-        return "unknown" if run.execution_time_s is not None else ""
+        return "unknown" if run.has_ranks and run.execution_time_s is not None else ""
     return "; ".join(filter(None, [in_words(found["disturbance"]) + ", disturbed" * found["disturbed"], named(run)]))
 
 

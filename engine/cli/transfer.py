@@ -225,15 +225,15 @@ def import_command(
     """Import the runs of a bundle (export --out runs.zip), of TensorBoard event files, or of MLflow's folder mlruns or
     its database mlflow.db; all or none.
 
-    FILE may be a folder, or a zip of one. Each run records its origin. Runs that are already here are skipped. Runs of
-    a bundle bring their sweeps. From TensorBoard and MLflow come scalars, parameters, tags and notes, as runs of the
-    experiment "imported" or of MLflow's own; MLflow's artifacts become kept files.
+    FILE may be a folder, or a zip of one. Each run records its origin. Runs that are already here are skipped and
+    named. Runs of a bundle bring their sweeps. From TensorBoard and MLflow come scalars, parameters, tags and notes, as
+    runs of the experiment "imported" or of MLflow's own; MLflow's artifacts become kept files.
     """
     from engine.transfer.import_process import Allowance, import_in_child
 
     found = import_in_child(Home.find(), path, by=owner, allowance=Allowance(int(max_memory * 1e9), max_time))
     shown = {"ids": found.ids, "sweeps": found.sweeps, "known": dict(found.known), "notes": found.notes}
-    finds = [f"On Runs, or by list --filter: {found.filter}"] if found.ids else []
+    finds = [f"On Runs, or by list --filter: {found.filter}"]
     with Reader.open(Home.find()) as reader:
         owners = sorted({run.owner for run in reader.runs.some(found.ids)})
     whose = [f"Owner: {', '.join(owners)}. Import under another name with --owner NAME."] if owners == [owner] else []

@@ -189,7 +189,7 @@ class RunRow:
 
 def _elapsed_s(run: "Run | RunRow") -> float | None:
     if run.execution_time_s is not None or run.started_at is None:
-        return run.execution_time_s or None
+        return run.execution_time_s
     until = run.ended_at or (run.heartbeat_at if run.reported else None)  # of a program elsewhere, the last report
     return run.time_before_s + seconds_since(run.started_at, until) or None
 
@@ -294,6 +294,13 @@ class Run:
     """The command of the lab's own script that it runs, with the config as the values of its fields; None for an
     experiment of Parallab, and for imported runs of other programs.
     """
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether Parallab ran it, here or in another lab: runs of other programs, reported or imported, have no ranks,
+        logs, seeding rule or disturbance.
+        """
+        return self.demand.ranks > 0
 
     @property
     def target(self) -> str:

@@ -90,7 +90,7 @@ DATABASES = (".db", ".sqlite", ".sqlite3")
 
 
 def import_path(store: Store, path: Path, *, by: str, name: str = "") -> ImportResult:
-    """Import all new runs at a path, or raise ImportRefused and import none. `name` is the file's display name."""
+    """Import all new runs at a path; raises ImportRefused for one without runs. `name` is the file's display name."""
     store.access.permit("import", by=by, detail=name or path.name, is_recorded=False)
 
     def permit_bytes(more: int) -> None:
@@ -158,9 +158,9 @@ def _taken(
             else:
                 fresh.setdefault(run.fingerprint, run)
     if not fresh:
-        there = ", ".join(map(str, sorted(set(known.values()))))
-        why = f"All its runs already exist here, as {there}." if known else " ".join(notes)
-        raise ImportRefused(f"Nothing was imported from {file}. {why}")
+        if known:
+            return ImportResult((), known, tuple(notes))
+        raise ImportRefused(f"Nothing was imported from {file}. {' '.join(notes)}")
     permit_bytes(sum(run.size_bytes for run in fresh.values()))
     ids, left_out = take_in(store, list(fresh.values()), file=file, by=by)
     return ImportResult(tuple(ids), known, (*notes, *left_out))

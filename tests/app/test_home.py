@@ -18,8 +18,9 @@ from engine.home import ROOT, Home
 from engine.recorder import Point
 from engine.registry import experiment, experiments
 from engine.store import MachineSample, RankBatch, Reader, Store
+from engine.store.imports.reports import Report, ReportedEnd, ReportedRun
 from engine.store.records import Status
-from engine.store.timestamps import now
+from engine.store.timestamps import in_seconds, now
 from engine.system.machine import storage
 from tests.app.browsing import Client
 from tests.app.reading import html, opened, said
@@ -202,6 +203,27 @@ def test_the_runs_of_a_sweep_are_one_piece_of_news(home: Home) -> None:
     assert "3 runs ended" in news and "2 finished" in news and "1 failed" in news and "1 remaining" in news
     assert f'<a href="/sweep?sweep={sweep_id}">Sweep {sweep_id}: &lt;i&gt;Splits&lt;/i&gt;</a>' in news
     assert "/run?run=" not in news
+
+
+def test_a_burst_of_reported_runs_is_one_piece_of_news_that_leads_to_them(home: Home, store: Store) -> None:
+    def report(minutes: int, owner: str = "Ada") -> int:
+        name = f"run {minutes}"
+        run_id = store.reports.begin(ReportedRun('my "pets"', f"{owner} {minutes}", name), by=owner)
+        store.reports.report(run_id, Report(end=ReportedEnd("failed" if minutes == 9 else "finished")), by=owner)
+        with store.db.change() as connection:
+            connection.execute("UPDATE runs SET ended_at = ? WHERE id = ?", [in_seconds(-60 * minutes), run_id])
+        return run_id
+
+    early = [report(minutes) for minutes in (200, 199)]
+    burst = [report(minutes) for minutes in (60, 30, 9, 1)]
+    other = report(2, "Bea")
+    news = slots(home)["home-news"]
+    assert {int(run_id) for run_id in re.findall(r"/run\?run=(\d+)", news)} == {*early, other}
+    (address,) = re.findall(r'<a href="([^"]+)">4 runs of my &\S+;pets&\S+;</a>', news)
+    assert "3 finished" in news and "1 failed" in news and "reported" in news
+    query = dict(parse_qsl(urlsplit(unescape(address)).query))
+    assert {int(key.removeprefix("run-")) for key in ids_of(opened("runs", query))} == set(burst)
+    assert "Imported and reported runs are not ranked here." in slots(home)["home-best"]
 
 
 def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home, reader: Reader) -> None:

@@ -251,4 +251,4 @@ def test_a_run_is_taken_from_one_lab_to_another_in_the_browser(
     page.get_by_role("button", name="Import file").click()
     page.get_by_text("1 run imported.").wait_for()
     page.get_by_role("button", name="Import file").click()
-    page.get_by_text("already exists here, as run").wait_for()
+    page.get_by_text("its run is already here").wait_for()

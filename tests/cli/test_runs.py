@@ -40,6 +40,18 @@ def test_the_table_says_how_many_it_leaves_out(parallab: Parallab, queued: Calla
     assert "Showing 1 of 2" in told.stderr
 
 
+def test_the_table_has_tags_where_a_listed_run_has_one(
+    parallab: Parallab, store: Store, queued: Callable[..., int]
+) -> None:
+    tagged, other = queued("one"), queued("two")
+    assert "TAGS" not in parallab("list").stdout
+    for tag in ("paper", "keep"):
+        store.annotations.tag([tagged], tag, by="ada")
+    heading, *rows = parallab("list").stdout.splitlines()
+    assert heading.endswith("TAGS") and rows[1].endswith("keep, paper") and "keep" not in rows[0]
+    assert "TAGS" not in parallab("list", "--filter", f"id == {other}").stdout
+
+
 def test_an_empty_store_says_how_to_make_the_first_run(parallab: Parallab) -> None:
     assert "run hogwild --preset quick" in parallab("list").stdout
 
@@ -124,7 +136,11 @@ def test_a_lost_run_that_its_program_reported_has_no_logs_to_read(parallab: Para
 
 def test_a_run_of_another_program_has_no_start_up(parallab: Parallab, store: Store, tmp_path: Path) -> None:
     import_path(store, mlruns(tmp_path), by="Lin")
-    assert parallab("show", "1").stdout.startswith("Run 1 finished in 1 min 00 s. Finished, according to MLflow.\n")
+    told = parallab("show", "1").stdout
+    assert told.startswith("Run 1 finished in 1 min 00 s. Finished, according to MLflow.\n")
+    reported = parallab("show", str(store.reports.begin(ReportedRun("pets", "a key"), by="Ada"))).stdout
+    for name in ("resources", "seeding", "disturbance", "Whole logs"):
+        assert f"\n{name}" not in told + reported, "Parallab did not run it"
 
 
 def test_a_failed_run_shows_the_end_of_its_traceback(parallab: Parallab, store: Store, live: int) -> None:

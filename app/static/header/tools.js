@@ -32,11 +32,23 @@
   if (/Mac|iPhone|iPad/.test(navigator.platform)) document.querySelectorAll(".pl-ctrl").forEach((key) => (key.textContent = "⌘"));
 
   holdPresent();
+  let shown; // the box that is presented, or was last
+  const boxOf = (button) => button.closest("[data-slot], .pl-flow, .pl-timeline, .pl-qr");
+  const presentBox = (button) => {
+    shown = boxOf(button);
+    if (shown.shrink) return shown.shrink();
+    return present(shown, shown, shown.querySelector("figcaption") ? "" : button.dataset.present, (_, isGone) => isGone && holdPresent());
+  };
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.("[data-present]");
-    const box = button?.closest("[data-slot], .pl-flow, .pl-timeline, .pl-qr");
-    if (box) box.shrink ? box.shrink() : present(box, box, box.querySelector("figcaption") ? "" : button.dataset.present, () => {});
+    if (button) presentBox(button);
   });
+  new MutationObserver(() => {
+    if (shown && !shown.isConnected) shown.shrink?.(true);
+    const key = presented();
+    const button = key && [...document.querySelectorAll("[data-present]")].find((each) => keyOf(boxOf(each)) === key);
+    if (button && !boxOf(button).shrink) presentBox(button);
+  }).observe(document.body, { childList: true, subtree: true });
 
   // Streamlit opens every link of a text in a new tab; one to our documentation stays in this one.
   document.addEventListener("click", (event) => {

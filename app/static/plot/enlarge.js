@@ -7,18 +7,19 @@ function togglePresent(node) {
   if (node.shrink) return node.shrink();
   const box = node.closest(BOXES);
   const title = box.querySelector("h2, h3") ? "" : node.getAttribute("aria-label");
-  const left = new AbortController();
   return present(node, box, title, async (isOn, isGone) => {
     node.presented = isOn;
-    if (isOn) closeOnBack(node, left.signal);
-    else left.abort();
-    if (!isGone) sayPresented(isOn ? keyOf(node) : null);
     if (isGone) holdPresent((title || box.querySelector("h2, h3").textContent).replace(/ \([^)]*\)$/, ""));
     if (node.isConnected) await redraw(node);
   });
 }
 
-// The address says which chart is presented: it is presented again after a reload, and on a page that follows the newest run.
+// What the address calls a chart, or any other box with the button.
+function keyOf(node) {
+  return node.dataset.key ?? node.dataset.file ?? node.querySelector("[data-present]")?.title.replace(/^Present (the )?/, "");
+}
+
+// The address says what is presented: it is presented again after a reload, and on a page that follows the newest run.
 function presented() {
   return new URLSearchParams(location.search).get("present");
 }
@@ -108,9 +109,12 @@ async function present(node, box, title, change) {
   box.showPopover();
   document.querySelector(".pl-held")?.dispatchEvent(new Event("presented"));
   const leave = new AbortController();
+  closeOnBack(node, leave.signal);
+  sayPresented(keyOf(node));
   node.shrink = async (isGone) => {
     node.shrink = undefined;
     leave.abort();
+    if (!isGone) sayPresented(null);
     kept.disconnect();
     box.removeAttribute("popover");
     box.classList.remove("pl-present");

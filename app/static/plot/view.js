@@ -4,10 +4,6 @@ const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "x", "star"];
 const PRESENT = { font: 24, least: 14, letters: 24, line: 2.2, marker: 1.8 };
 
-function keyOf(node) {
-  return node.dataset.key ?? node.dataset.file;
-}
-
 function viewOf(node) {
   const views = (window.parallabViews ??= new Map());
   const key = keyOf(node);

@@ -72,12 +72,31 @@ def _since(row: Row | None) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------------
-# Runs that ended since a time, grouped by sweep or duel, and a marker that changes when more have ended.
+# Runs that ended since a time, grouped by sweep, duel or bunch, and a marker that changes when more have ended.
 
 _COUNTS = ", ".join(f"count(*) FILTER (WHERE status = '{status}') AS {status}" for status in ENDED)
 _REACHED = f"count(*) FILTER (WHERE status = 'cancelled' AND cause LIKE 'Cancelled by {BUDGET_OF} %') AS reached"
 """Needs the runs themselves, where `_COUNTS` is read from an index."""
-_SINCE = f"FROM runs WHERE ended_at > ? AND archived_by IS NULL AND {NOT_OF_EXERCISES}"
+_SINCE = f"FROM runs WHERE ended_at > ?1 AND archived_by IS NULL AND {NOT_OF_EXERCISES.replace('?', '?2')}"
+_IDS = ("duel_id", "sweep_id", "run_id", "first_id", "ended_at")
+LEAST_OF_BUNCH = 4
+_BUNCHES = f"""
+WITH outside AS (
+    SELECT id AS run_id, owner, experiment, ended_at,
+        julianday(ended_at) - julianday(lag(ended_at) OVER (PARTITION BY owner, experiment ORDER BY ended_at, id))
+            < 1 / 24.0 AS goes_on
+    {_SINCE} AND sweep_id IS NULL AND (report_key IS NOT NULL OR id IN (SELECT run_id FROM origins))
+), parts AS (
+    SELECT run_id, owner, experiment,
+        sum(goes_on IS NOT 1) OVER (PARTITION BY owner, experiment ORDER BY ended_at, run_id) AS part FROM outside
+), bunches AS (
+    SELECT run_id, first_id FROM (
+        SELECT run_id, min(run_id) OVER one AS first_id, count(*) OVER one AS size FROM parts
+        WINDOW one AS (PARTITION BY owner, experiment, part)
+    ) WHERE size >= {LEAST_OF_BUNCH}
+)
+"""
+"""A bunch: reported or imported runs of one experiment and person, each of which ended within an hour of another."""
 _MARK = (
     "SELECT (SELECT max(ended_at) FROM runs WHERE ended_at IS NOT NULL) AS newest, (SELECT count(*) FROM runs) AS runs,"
     " (SELECT count(*) FROM runs WHERE archived_by IS NOT NULL) AS archived"
@@ -86,18 +105,27 @@ _MARK = (
 
 @dataclass(frozen=True)
 class Ended:
-    """An ended run, or the ended runs of a duel (with `duel_id`) or of another sweep (with `sweep_id` alone)."""
+    """An ended run, or the ended runs of a duel (with `duel_id`), of another sweep (with `sweep_id` alone) or of a
+    bunch.
+    """
 
     duel_id: int | None
     sweep_id: int | None
     run_id: int
-    """The run; for a sweep or duel its newest run."""
+    """The run; of several the newest one."""
+    first_id: int
+    """Of several the oldest one."""
     statuses: Mapping[Status, int]
     """Number of runs per status; statuses without runs are omitted."""
     ended_at: str
     """Time of the last end."""
     reached_budget: int = 0
     """Number of cancelled ones that had spent the budget of their duel."""
+
+    @property
+    def is_bunch(self) -> bool:
+        """Whether it is a bunch of runs that programs outside of Parallab recorded."""
+        return self.sweep_id is None and self.first_id != self.run_id
 
 
 class RecentEndReader:
@@ -109,13 +137,17 @@ class RecentEndReader:
     def since(self, since: str, *, limit: int = 8, without_exercises: Collection[str] = ()) -> list[Ended]:
         """Return everything that ended after a time, newest first."""
         duel = "(SELECT duel_id FROM duel_sweeps WHERE sweep_id = runs.sweep_id)"
-        of_each = (
-            f"SELECT {duel} AS duel_id, sweep_id, max(id) AS run_id, max(ended_at) AS ended_at, {_COUNTS}, {_REACHED}"
+        of_each = f"max(id) AS run_id, max(ended_at) AS ended_at, min(id) AS first_id, {_COUNTS}, {_REACHED}"
+        sql = (
+            f"{_BUNCHES} SELECT {duel} AS duel_id, sweep_id, {of_each} {_SINCE} "
+            "AND id NOT IN (SELECT run_id FROM bunches) "
+            f"GROUP BY 1, iif({duel} IS NULL, coalesce(sweep_id, -id), 0) "
+            f"UNION ALL SELECT NULL, NULL, {of_each} FROM bunches CROSS JOIN runs ON id = run_id "
+            "GROUP BY bunches.first_id ORDER BY 4 DESC, 3 DESC LIMIT ?3"
         )
-        sql = f"{of_each} {_SINCE} GROUP BY 1, iif({duel} IS NULL, coalesce(sweep_id, -id), 0) ORDER BY 4 DESC, 3 DESC"
         return [
-            Ended(row["duel_id"], row["sweep_id"], row["run_id"], _statuses(row), row["ended_at"], row["reached"])
-            for row in self.db.rows(f"{sql} LIMIT ?", [since, json.dumps([*without_exercises]), limit])
+            Ended(statuses=_statuses(row), reached_budget=row["reached"], **{name: row[name] for name in _IDS})
+            for row in self.db.rows(sql, [since, json.dumps([*without_exercises]), limit])
         ]
 
     def count_since(self, since: str, *, without_exercises: Collection[str] = ()) -> tuple[dict[Status, int], int]:

@@ -12,7 +12,7 @@ from engine.seeding import SEEDING
 from engine.store.connection import Connection
 from engine.store.exercises import NOT_OF_EXERCISES
 from engine.store.runs.filter_sql import number_of, sorted_by
-from engine.store.runs.reader import RunConditions, where_of
+from engine.store.runs.reader import RunConditions, common_tags, where_of
 
 # ------------------------------------------------------------------------------------------------------------------
 # Groups of runs with the same config except the seed and the same seeding rule; and a metric's value at a step, the
@@ -52,6 +52,8 @@ class RunGroup:
     """Finished runs, whose numbers count."""
     seeding: int = SEEDING
     """Common seeding rule."""
+    tags: tuple[str, ...] = ()
+    """Tags that all runs have."""
 
 
 class GroupReader:
@@ -107,7 +109,8 @@ class GroupReader:
         config = json.loads(run["config"])
         config.pop("seed", None)
         members, finished = (tuple(sorted(json.loads(row[name]))) for name in ("members", "finished"))
-        return RunGroup(run["experiment"], run["preset"], config, members, finished, run["seeding"])
+        (tags,) = common_tags(self.db, [members])
+        return RunGroup(run["experiment"], run["preset"], config, members, finished, run["seeding"], tags)
 
 
 def _by(order: SortOrder) -> str:

@@ -97,6 +97,20 @@ _CONDITIONS = {
     "before": "runs.id < ?",
 }
 
+_COMMON_TAGS = """
+SELECT lists.key AS list, tags.tag FROM json_each(?) AS lists, json_each(lists.value) AS member
+    CROSS JOIN tags ON tags.run_id = member.value
+GROUP BY 1, 2 HAVING count(*) = json_array_length(lists.value) ORDER BY 1, 2
+"""
+
+
+def common_tags(db: Connection, lists: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
+    """Return for each list of runs the tags that all of them have."""
+    found: list[tuple[str, ...]] = [()] * len(lists)
+    for row in db.rows(_COMMON_TAGS, [json.dumps(lists)]):
+        found[row["list"]] += (row["tag"],)
+    return found
+
 
 class RunReader:
     """Queries of runs: one by id, or a list of matching ones."""

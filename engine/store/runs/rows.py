@@ -85,7 +85,7 @@ def as_run(row: sqlite3.Row) -> Run:
         " command_id agent"
     )
     return Run(
-        **{name: row[name] for name in same.split()},
+        **{name: row[name] for name in same.split()} | _execution_time(row),
         config=json.loads(row["whole_config"] or row["config"]),
         demand=as_demand(row),
         gpus=tuple(json.loads(row["gpu_ids"])),
@@ -104,6 +104,11 @@ def as_run(row: sqlite3.Row) -> Run:
         exclusive=bool(row["sweep_exclusive"]),
         is_held=bool(row["sweep_held"]),
     )
+
+
+def _execution_time(row: sqlite3.Row) -> dict[str, float | None]:
+    """Return the field `execution_time_s`; earlier versions wrote 0 for imported runs without a time."""
+    return {"execution_time_s": row["execution_time_s"] or None}
 
 
 def _worker(row: sqlite3.Row) -> ProcessIdentity | None:
@@ -138,7 +143,7 @@ def as_run_row(
         best = {**best, ranked_by: extremes[better == "max"][ranked_by]}
     is_cut = left_s is not None and limit_s is not None and limit_s < left_s
     return RunRow(
-        **{name: row[name] for name in (*_LISTED, "script_key", "ranked_by", "better", "agent")},
+        **{name: row[name] for name in (*_LISTED, "script_key", "ranked_by", "better", "agent")} | _execution_time(row),
         reported=bool(row["reported"]),
         repeats=bool(row["repeats"]),
         progress=1.0 if row["status"] == "finished" else share,

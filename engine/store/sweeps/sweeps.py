@@ -11,7 +11,7 @@ from engine.store.connection import Connection, Row
 from engine.store.launches import Draw, Timing
 from engine.store.records import ALIVE, BUDGET_OF, ENDED, RunRow, Status
 from engine.store.runs.filter_sql import behind, ordered, sorted_by
-from engine.store.runs.reader import RunConditions, RunReader, where_of
+from engine.store.runs.reader import RunConditions, RunReader, common_tags, where_of
 from engine.store.runs.rows import RUN_ROW
 from engine.store.scripts import as_command, command_of
 
@@ -248,6 +248,8 @@ class RunFold:
     """Number of its matching runs per status."""
     reached_budget: int = 0
     """Number of cancelled ones that had spent the budget of their duel."""
+    tags: tuple[str, ...] = ()
+    """Tags that all its matching runs have."""
 
 
 class FoldReader:
@@ -259,15 +261,11 @@ class FoldReader:
     def find(self, *, limit: int = 500, offset: int = 0, **asked: Unpack[RunConditions]) -> list[RunFold]:
         """Return the entries of all matching runs, those with running runs first, then the newest."""
         where, values = where_of(**asked)
+        rows = self.db.rows(_FOLDS.format(where=where), [*values, limit, offset])
+        members = [tuple(sorted(json.loads(row["members"]), reverse=True)) for row in rows]
         return [
-            RunFold(
-                row["kind"],
-                row["number"],
-                tuple(sorted(json.loads(row["members"]), reverse=True)),
-                Counter(json.loads(row["statuses"])),
-                row["reached"],
-            )
-            for row in self.db.rows(_FOLDS.format(where=where), [*values, limit, offset])
+            RunFold(row["kind"], row["number"], runs, Counter(json.loads(row["statuses"])), row["reached"], tags)
+            for row, runs, tags in zip(rows, members, common_tags(self.db, members), strict=True)
         ]
 
     def count(self, **asked: Unpack[RunConditions]) -> int:

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from engine import __version__
 from engine.access.quotas import size
-from engine.errors import ConfigError, ImportRefused, WrongStatus
+from engine.errors import ConfigError, ImportRefused, WrongStatus, counted
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.curves.ingest import POINT_BYTES, arriving_runs
@@ -23,7 +23,7 @@ from engine.store.runs.files import HASH, arriving_content, checked_file_name, c
 from engine.store.timestamps import now
 from engine.system.run_files import has_hole, pieces, vacate
 from engine.transfer.archives import MOST_BYTES, Members, opened, shown
-from engine.transfer.bundles.checks import MatchedRuns, match_runs
+from engine.transfer.bundles.checks import match_runs
 from engine.transfer.bundles.rows import (
     NAME,
     DigestWriter,
@@ -46,6 +46,8 @@ MOST_OF_FILES = MOST_BYTES // 4 * 3
 """Bytes of all kept files in a bundle, so that the rest still fits."""
 MOST_LOG = 64 << 20
 """Longer logs are cut to their end."""
+MOST_NAMED = 20
+"""Runs that the outcome of an import names."""
 
 
 @dataclass(frozen=True)
@@ -67,27 +69,45 @@ class ImportResult:
         return self.in_words()
 
     @property
+    def found(self) -> tuple[int, ...]:
+        """Return the new runs, or without any those that were here."""
+        return self.ids or tuple(sorted(set(self.known.values())))
+
+    @property
     def filter(self) -> str:
-        """Return the filter that finds exactly the new runs, or without any those that were here."""
-        ids = sorted(self.ids or set(self.known.values()))
+        """Return the filter that finds exactly the runs of `found`."""
+        ids = sorted(self.found)
         if len(ids) > 2 and ids[-1] - ids[0] + 1 == len(ids):  # an import gives numbers in a row
             return f"id >= {ids[0]} and id <= {ids[-1]}"
         return f"id in ({', '.join(map(str, ids))})" if len(ids) > 1 else f"id == {ids[0]}"
 
     def in_words(self, *, with_ids: bool = True) -> str:
         """Return the outcome as text."""
-        named = ", ".join(map(str, self.ids[:20])) + (f" and {len(self.ids) - 20:,} more" if len(self.ids) > 20 else "")
+        if not self.ids:
+            return self._all_known(with_ids)
         if with_ids:
+            named = _named(self.ids)
             said = f"Run {named} imported." if len(self.ids) == 1 else f"{len(self.ids):,} runs imported: {named}."
         else:
-            said = f"{len(self.ids):,} {'run' if len(self.ids) == 1 else 'runs'} imported."
+            said = f"{counted(len(self.ids), 'run')} imported."
         if self.sweeps:
             where = f"{'sweep' if len(self.sweeps) == 1 else 'sweeps'} {', '.join(map(str, self.sweeps[:20]))}"
             said += f" Part of {where} here."
         if self.known:
-            here = ", ".join(map(str, sorted(set(self.known.values()))[:20]))
-            said += f" Skipped {len(self.known):,} more, already here as {here}."
+            said += f" Skipped {len(self.known):,} more, already here as {_named(sorted(set(self.known.values())))}."
         return said
+
+    def _all_known(self, with_ids: bool) -> str:
+        here = self.found
+        if len(here) == 1:
+            return f"Nothing new: its run is already here{f', as run {here[0]}' if with_ids else ''}."
+        return f"Nothing new: all {len(here):,} runs are already here{f', as {_named(here)}' if with_ids else ''}."
+
+
+def _named(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids[:MOST_NAMED])) + (
+        f" and {len(ids) - MOST_NAMED:,} more" if len(ids) > MOST_NAMED else ""
+    )
 
 
 def write_bundle(reader: Reader, run_ids: Sequence[int], file: Path | IO[bytes], *, by: str) -> int:
@@ -166,7 +186,7 @@ def _write_logs(home: Home, part: TableRows, packed: zipfile.ZipFile) -> Iterato
 def import_bundle(
     store: Store, source: Members, *, file: str, by: str, permit_bytes: Callable[[int], None]
 ) -> ImportResult:
-    """Import the new runs of a bundle; raises ImportRefused if there are none, or if anything in the bundle is invalid.
+    """Import the new runs of a bundle; raises ImportRefused if anything in the bundle is invalid.
 
     `permit_bytes` raises if that many more bytes exceed the quota.
     """
@@ -174,8 +194,9 @@ def import_bundle(
     _check_members(source, about)
     with Reader.open(store.db.home) as reader:
         found = match_runs(reader, source, about)
+    known = {str(old): here for old, here in found.known.items()}
     if not found.fresh:
-        raise ImportRefused(_all_here(found, file))
+        return ImportResult((), known)
     permit_bytes(_size(source, about) * len(found.fresh) // (len(found.fresh) + len(found.known)))
     with arriving_runs(store.db, len(found.fresh)) as here:
         ids = dict(zip(found.fresh, here.ids, strict=True))
@@ -185,7 +206,7 @@ def import_bundle(
         _write_texts(store.db.home, source, about, ids)
         contents = _write_contents(store.db.home, source)
         sweeps = admit(store, here, _parts(source, about, contents), {**dict.fromkeys(found.known), **ids}, origins)
-    return ImportResult(tuple(ids.values()), {str(old): here for old, here in found.known.items()}, sweeps=sweeps)
+    return ImportResult(tuple(ids.values()), known, sweeps=sweeps)
 
 
 def _size(source: Members, about: Manifest) -> int:
@@ -276,10 +297,3 @@ def _write_texts(home: Home, source: Members, about: Manifest, ids: Mapping[int,
 
 def _log_path(log: Log) -> str:
     return f"logs/{log.source}.log"
-
-
-def _all_here(found: MatchedRuns, file: str) -> str:
-    here = ", ".join(str(run_id) for run_id in sorted(set(found.known.values())))
-    if len(found.known) == 1:
-        return f"Nothing was imported: the run in {file} already exists here, as run {here}."
-    return f"Nothing was imported: all {len(found.known)} runs in {file} already exist here, as runs {here}."

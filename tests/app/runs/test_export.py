@@ -171,6 +171,18 @@ def test_the_import_leads_to_the_runs_that_it_brought(home: Home, monkeypatch: p
     read_filter(asked["filter"], Names.usual())
 
 
+def test_an_import_of_runs_that_are_here_is_information_with_their_links(home: Home) -> None:
+    def script() -> None:
+        from app.runs.import_dialog import _show_result
+        from engine.transfer.bundles.bundle import ImportResult
+
+        _show_result(ImportResult((), {"a": 4, "b": 5}))
+
+    test = AppTest.from_function(script, default_timeout=PATIENCE_S).run()
+    assert [each.value.replace("\\", "") for each in test.info] == ["Nothing new: all 2 runs are already here."]
+    assert not test.error and not test.success and "run=5" in html(test)
+
+
 def test_a_frame_becomes_a_table_of_plain_values() -> None:
     values: dict[str, Any] = {
         "run": [1, 2],

@@ -404,6 +404,18 @@ def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, se
     assert {f"run-{run.id}" for run in members} < flat and f"sweep-{sweep}" not in flat
 
 
+def test_the_row_of_several_runs_has_the_tags_that_all_of_them_have(home: Home, store: Store) -> None:
+    sweep, members = sweeps.pipeline(home, {"splits": [1, 2]})
+    for run_id, tag in ((members[0].id, "paper"), (members[1].id, "paper"), (members[1].id, "one of them")):
+        store.annotations.tag([run_id], tag, by="Ada")
+    (row,) = [each for each in rows_of(page()) if each["key"] == f"sweep-{sweep}"]
+    assert row["marks"] == ["paper"]
+    assert {row["key"]: row["marks"] for row in rows_of(page(group="true"))} == {
+        f"group-{members[0].id}": ["paper"],
+        f"group-{members[1].id}": ["one of them", "paper"],
+    }
+
+
 def test_a_run_below_its_fold_leaves_out_the_name_of_the_fold(home: Home) -> None:
     long = "Does the bubble shrink: an experiment on our machine with many words " * 4
     sweep, _ = sweeps.pipeline(home, {"splits": [1, 2]}, title=long[:200])

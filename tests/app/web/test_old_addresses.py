@@ -1,6 +1,6 @@
 """Addresses that earlier versions wrote into saved views, notices, reports and bookmarks still open what they meant."""
 
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, urlsplit
 
 import pytest
 
@@ -73,3 +73,17 @@ def test_other_addresses_stay_and_open(home: Home, lab: dict[Status, int], addre
 def test_home_may_be_typed_by_its_name() -> None:
     """Streamlit would show it below a dialog that calls it missing."""
     assert (current("/home", ""), current("/home", "owner=ada")) == ("/", "/?owner=ada")
+
+
+@pytest.mark.parametrize(("page", "name"), [("/run", "latest"), ("/runs", "filter"), ("/compare", "filter")])
+@pytest.mark.parametrize("text", ['experiment == "hogwild"', "loss<0.1", 'name=="50%20+"'])
+def test_a_filter_that_was_encoded_more_than_once_is_found(page: str, name: str, text: str) -> None:
+    once = f"{name}={quote(text)}&sort=-id"
+    assert current(page, once) is None
+    for safe in ("", '"'):  # not every program encodes quotes
+        twice = f"{name}={quote(quote(text, safe=safe))}&sort=-id"
+        for address in (twice, f"{name}={quote(quote(quote(text)))}&sort=-id"):
+            where = urlsplit(current(page, address) or "")
+            assert (where.path, parse_qsl(where.query)) == (page, [(name, text), ("sort", "-id")])
+            assert current(where.path, where.query) is None
+    assert current("//elsewhere", f"{name}={quote(quote(text))}") is None, "a redirect leads to these pages only"

@@ -145,6 +145,20 @@ def test_a_wall_screen_stays_presented_until_the_next_run_has_values_and_after_a
     expect(page).not_to_have_url(re.compile("present="))
 
 
+def test_a_wall_screen_presents_the_rank_activity_of_the_next_run_too(
+    lab: Lab, page: Page, store: Store, run: int
+) -> None:
+    of_hogwild = quote("experiment == 'hogwild'")
+    page.goto(f"{lab.address}/run?latest={of_hogwild}")
+    page.locator("[data-slot=strip]").get_by_role("button", name="Present").click()
+    expect(page.locator(".pl-of")).to_have_text(re.compile(f"^Run {run}: "))
+    newer = basic.add(store, "Ada")
+    expect(page.locator(".pl-held h2")).to_have_text(f"Run {newer}: no values of rank activity yet")
+    basic.drive(store, lab.home, newer, "running")
+    expect(page.locator("[data-slot=strip] .pl-of")).to_have_text(re.compile(f"^Run {newer}: "))
+    expect(page.locator(".pl-present")).to_have_count(1)
+
+
 def test_on_a_phone_the_titles_of_a_presented_chart_and_its_close_button_are_whole(lab: Lab, page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{lab.address}/run?run={lab.compared[0]}&present=curve train/loss")
@@ -206,8 +220,16 @@ def test_the_message_flow_the_rank_activity_and_the_timeline_are_presented_too(
         expect(shown.get_by_role("button", name="Close")).to_be_visible()
         if box == ".pl-flow":
             expect(shown.get_by_role("heading")).to_have_text("Hogwild!: how the processes exchange messages")
+        page.reload()
+        wait_until(lambda: shown.count() and shown.evaluate(size), f"{box} fills the window after a reload")  # noqa: B023
+        page.go_back()
+        expect(shown.get_by_role("button", name="Present")).to_be_visible()
+        expect(page).to_have_url(f"{lab.address}/{path}")
+        shown.get_by_role("button", name="Present").click()
+        expect(page).to_have_url(re.compile("present="))
         page.keyboard.press("Escape")
         expect(shown.get_by_role("button", name="Present")).to_be_visible()
+        expect(page).to_have_url(f"{lab.address}/{path}")
         assert not shown.evaluate(size)
 
 

@@ -129,6 +129,22 @@ print(sorted(name for name in os.environ if name.startswith("PARALLAB")), os.env
     assert run.execution_time_s and run.startup_time_s
 
 
+def test_the_list_of_processes_has_the_words_of_a_command_and_not_its_variables(lab: Lab) -> None:
+    script = """
+import os, pathlib
+listed = b""
+for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+    try:
+        listed += path.read_bytes()
+    except OSError:
+        pass
+print("listed:", os.environ["TOKEN"].encode() in listed, os.environ["TOKEN"][::-1].encode() in listed)
+"""
+    secret = f"variable-{os.getpid()}"
+    run = lab.run(f"TOKEN={secret}", PYTHON, "train.py", "--key", secret[::-1], train=script)
+    assert "listed: False True" in lab.log(run.id, "script")
+
+
 def test_a_command_sees_its_run_alone_of_the_lab_and_the_run_says_so(lab: Lab) -> None:
     level, why = machine_confinement()
     script = """

@@ -69,11 +69,13 @@ def test_an_import_leaves_the_store_sound(bundle: Path, ours: Store) -> None:
     )
 
 
-def test_importing_twice_is_refused_with_the_runs_that_are_here(bundle: Path, ours: Store) -> None:
+def test_importing_twice_changes_nothing_and_names_the_runs_that_are_here(bundle: Path, ours: Store) -> None:
     ids = import_path(ours, bundle, by="Lin").ids
     before = counts(ours)
-    with pytest.raises(ImportRefused, match=f"already exist here, as runs {ids[0]}, "):
-        import_path(ours, bundle, by="Lin")
+    again = import_path(ours, bundle, by="Lin")
+    assert (again.ids, again.found) == ((), ids)
+    assert again.sentence == f"Nothing new: all 5 runs are already here, as {', '.join(map(str, ids))}."
+    assert again.in_words(with_ids=False) == "Nothing new: all 5 runs are already here."
     assert counts(ours) == before
 
 
@@ -96,19 +98,15 @@ def test_a_run_keeps_its_first_origin_over_two_stores(bundle: Path, ours: Store,
         with Reader.open(third.db.home) as reader:
             origin = reader.origins.of(first)
             assert origin and (origin.original_id, origin.imported_by) == ("1", "Ken")
-        with pytest.raises(ImportRefused, match="already exist here"):
-            import_path(third, bundle, by="Ken")
+        assert not import_path(third, bundle, by="Ken").ids
 
 
 def test_a_bundle_holds_only_runs_that_ended_and_is_known_at_home(theirs: Home, tmp_path: Path, bundle: Path) -> None:
     with Reader.open(theirs) as reader, pytest.raises(WrongStatus, match="Run 6 is running"):
         write_bundle(reader, [1, 6], tmp_path / "x.zip", by="Ada")
     assert not list(tmp_path.glob("x.zip*"))
-    with (
-        Store.open(theirs) as store,
-        pytest.raises(ImportRefused, match=r"all 5 runs in runs\.zip already exist here, as runs 1, 2, 3, 4, 9"),
-    ):
-        import_path(store, bundle, by="Ada")
+    with Store.open(theirs) as store:
+        assert import_path(store, bundle, by="Ada").found == (1, 2, 3, 4, 9)
     file = io.BytesIO()
     with Reader.open(theirs) as reader:
         assert write_bundle(reader, [1], file, by="Ada") == 202
