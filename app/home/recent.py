@@ -223,7 +223,7 @@ def best_html(reader: Reader, without: Collection[str] = ()) -> Markup:
     if not found:
         return paragraph(
             "No finished run of an experiment that ranks its runs yet. Imported and reported runs are not ranked here."
-            if reader.runs.count(statuses=["finished"])
+            if reader.runs.count(statuses=["finished"], without_exercises=without)
             else "No finished runs yet. The best run of each experiment appears here."
         )
     return table(
