@@ -415,6 +415,22 @@ def test_a_sweeps_page_says_what_is_left_of_it(home: Home, monkeypatch: pytest.M
     assert "left" not in said(page(sweep_id))
 
 
+def test_a_sweep_for_timing_without_medians_says_how_its_runs_ended(home: Home) -> None:
+    shared = SweepLaunch(Launch("hogwild", {"dataset": "digits"}, "Ada"), {"trainers": [1, 2]}, 6, timing=Timing())
+    cancelled, failed = launch_sweep(home, shared), launch_sweep(home, shared)
+    with Store.open(home) as store:
+        store.sweeps.cancel(cancelled, by="Ada")
+        last = store.read.sweeps.runs(failed)[-1].id
+        ended = "status = iif(id > ?, 'failed', 'finished'), started_at = created_at, ended_at = created_at"
+        store.db.connection.execute(
+            f"UPDATE runs SET {ended}, execution_time_s = iif(id > ?, NULL, 2) WHERE sweep_id = ?",
+            [last - 4, last - 4, failed],
+        )
+    why = "The median time of 2 of 2 combinations isn't known:"
+    assert f"{why} no run finished (12 were cancelled). Press Retry." in said(page(cancelled))
+    assert f"{why} 8 of 12 runs finished (4 failed). Press Retry." in said(page(failed))
+
+
 def test_a_sweep_is_paused_and_let_go_on(home: Home) -> None:
     sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
     test = page(sweep_id)
