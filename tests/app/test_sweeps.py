@@ -32,6 +32,7 @@ from app.runs.rows import _fold_row
 from app.sweep import chart as chart_module
 from app.sweep.chart import COUNTED, _rows, matrix, what_is_drawn
 from app.ui.run_state import STATUS_SIGNS
+from engine.access.quotas import Limits, set_limits
 from engine.analysis.statistics.groups import Group
 from engine.config_values import read_values
 from engine.home import Home
@@ -317,6 +318,9 @@ def test_a_sweep_for_timing_says_what_it_will_do_and_refuses_too_few_runs(home: 
     assert (
         "12 runs and 1 warm-up run: 6 of each of 2 combinations, and up to 12 until its median time is known to ± 5 %."
     ) in said(test)
+    set_limits(home, Limits(max_queued_per_person=10))
+    assert "0 of 10 queued runs; 13 more can't be queued." in said(test.run()), "with the warm-up run"
+    set_limits(home, Limits())
     test.number_input(key="sweep.most.hogwild").set_value(4).run()
     assert "At most 4 runs per combination, but at least 6." in said(test)
     assert test.button(key="launch").disabled
