@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from engine.access.quotas import disturbed_above
 from engine.filter import Filter, SortOrder
 from engine.metrics import EPISODES, LOSS, METRICS
+from engine.store.access.accounts import NAME_AS_KEPT
 from engine.store.connection import Connection, Row
 from engine.store.records import Run, RunRow, Status
 from engine.store.runs.filter_sql import OF, Sql, behind, condition, order_of, sorted_by
@@ -89,7 +90,7 @@ class RunConditions(TypedDict, total=False):
 
 _CONDITIONS = {
     "experiment": "runs.experiment = ?",
-    "owner": "runs.owner = ?",
+    "owner": f"runs.owner = {NAME_AS_KEPT}",
     "sweep": "runs.sweep_id = ?",
     "before": "runs.id < ?",
 }
