@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf
 from typing import Literal
 
@@ -280,14 +281,34 @@ METRICS = {
 
 
 def metric(name: str) -> Metric:
-    """Return a metric by name; an unknown one is labelled by its name."""
-    return METRICS.get(name) or _of_a_rate(name) or _of_museum(name) or _of_another_program(name) or Metric(name, name)
+    """Return a metric by name; an unknown one is labelled by its name, which tells its better values."""
+    return (
+        METRICS.get(name)
+        or _of_a_rate(name)
+        or _of_museum(name)
+        or _of_another_program(name)
+        or Metric(name, name, better=_better_by_name(name))
+    )
 
 
 def _of_a_rate(name: str) -> Metric | None:
     """Return the throughput of work in units of its own, such as the steps of a command; or None."""
     unit = name.removeprefix("perf/").removesuffix("_per_second").replace("_", " ")
     return Metric(name, "Throughput", f"{unit}/s", "max", f"Work in {unit} {BY_TIME}") if is_rate(name) else None
+
+
+_LOWER = re.compile(
+    r"(?<![a-z])(loss|losses|err|error|perplexity|ppl|nll|r?mse|mae|cross_?entropy)(?![a-z])"
+    r"|(?<![a-z])(latency|runtime|duration|time)(_m?s)?(?= |$)"
+)
+_HIGHER = re.compile(r"(?<![a-z])(acc|accuracy|f1|auc|auroc|rew|reward|return|score|bleu|map)(?![a-z])")
+"""Words in the names of metrics whose lower or higher values are usually better."""
+
+
+@lru_cache(4096)
+def _better_by_name(name: str) -> Literal["max", "min"] | None:
+    low = f"{re.sub('(?<=[a-z])(?=[A-Z])', '_', name)} {name}".lower()
+    return "min" if _LOWER.search(low) else "max" if _HIGHER.search(low) else None
 
 
 def _of_another_program(name: str) -> Metric | None:
@@ -320,13 +341,6 @@ def _of_museum(name: str) -> Metric | None:
     return None
 
 
-_LOWER = re.compile(
-    r"loss|err|perplexity|ppl|nll|mse|mae|cross_?entropy|latency|runtime|duration|(?<![a-z])time(?![a-z])"
-)
-_HIGHER = re.compile(r"acc|f1|auc|reward|return|score|bleu")
-"""Parts of the names of metrics whose lower or higher values are usually better."""
-
-
 @dataclass(frozen=True)
 class MetricSetting:
     """How a metric of a script's runs is shown."""
@@ -339,9 +353,8 @@ class MetricSetting:
     @classmethod
     def usual(cls, name: str) -> "MetricSetting":
         """Return the setting of a metric that nobody has set."""
-        known, low = metric(name), name.lower()
-        guess: Literal["max", "min", ""] = "min" if _LOWER.search(low) else "max" if _HIGHER.search(low) else ""
-        return cls(unit=known.unit, better=known.better or ("" if name in METRICS else guess))
+        known = metric(name)
+        return cls(unit=known.unit, better=known.better or "")
 
 
 def as_set(name: str, settings: Mapping[str, MetricSetting]) -> Metric:

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.launch import resource_summary
 from app.people import account
 from app.people.account import tokens
 from app.ui import current_user
@@ -19,6 +20,9 @@ st.title("Account", anchor=False)
 if st.query_params.get("changed") == "password":
     st.success("Password changed. All other browsers are signed out.")
 account.who(me)
+st.header("Quota", anchor=False)
+with reading() as reader:
+    resource_summary.own(me.name, reader)
 st.header("Browsers", anchor=False)
 account.browsers(me, there)
 st.header("Password", anchor=False)

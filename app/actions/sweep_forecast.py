@@ -37,7 +37,7 @@ def before_launch(sweep: SweepLaunch, planned: Plan, asked: LaunchOptions, run_s
     what a run is stated to take, for a sweep without similar runs.
     """
     timing, seeds, shared = sweep.timing, sweep.seeds, replace(sweep.shared, terms=asked)
-    cells = _with_warm_up(planned, timing)
+    cells = with_warm_up(planned, timing)
     if asked.target:
         show_facts([("To launch", count_of(planned, timing))])
         return
@@ -70,7 +70,7 @@ def count_of(planned: Plan, timing: Timing | None = None) -> str:
     return f"{count:,} {'run' if count == 1 else 'runs'}{' and 1 warm-up run' if timing else ''}"
 
 
-def _with_warm_up(planned: Plan, timing: Timing | None) -> list[SweepCell]:
+def with_warm_up(planned: Plan, timing: Timing | None) -> list[SweepCell]:
     """Return the runs of a plan, a sweep for timing with its warm-up run, which lasts as long as the first one."""
     return [*planned.cells[: int(timing is not None)], *planned.cells]
 

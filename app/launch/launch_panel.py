@@ -130,7 +130,7 @@ def launchpad(form: LaunchForm) -> None:
             configs = (
                 ([config] if config else [])
                 if draft is None
-                else [cell.config for cell in draft.plan.cells]
+                else [cell.config for cell in sweep_forecast.with_warm_up(draft.plan, draft.sweep.timing)]
                 if draft.plan
                 else []
             )

@@ -92,6 +92,16 @@ def allows(demands: Sequence[Demand], asked: LaunchOptions) -> bool:
     return not refused
 
 
+def own(who: str, reader: Reader) -> None:
+    """Show a person's quota and usage."""
+    try:
+        mine = limits(Home.find()).of(who)
+    except ConfigError as error:
+        st.warning(as_text(str(error)))
+    else:
+        st.write(as_text(in_words(mine, reader.quotas.held(who)) or "No quota limits your runs."))
+
+
 def in_words(mine: Limits, held: Held) -> str:
     """Return a person's quota usage and the time limit of their runs, in words; empty without limits."""
     parts = [

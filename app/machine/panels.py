@@ -13,12 +13,14 @@ from threading import Lock
 import plotly.graph_objects as go
 import psutil
 import streamlit as st
+from markupsafe import Markup
 
 from app.charts.plotly_figures import look
+from app.core.assets import at
 from app.core.caches import VersionedCache, is_silent
 from app.core.formatting import gigabytes, moment, now, size
 from app.ui import components, widgets
-from app.ui.html import as_text, bar, caption, joined, queue_link, run_link, stacked, table, when
+from app.ui.html import as_text, bar, caption, joined, link, queue_link, run_link, stacked, table, when
 from app.ui.run_state import waiting
 from engine.errors import counted
 from engine.home import Home
@@ -30,7 +32,7 @@ from engine.system import cpu_use
 from engine.system.machine import Machine, storage
 from engine.system.processes import is_alive, session_members
 from engine.system.runner_process import lives
-from engine.upkeep.backups import backups
+from engine.upkeep.backups import Backup, backups
 
 IN_USE_MB, IN_USE_PERCENT = 1_024.0, 10.0
 """A GPU that no run holds and that exceeds one of these is in use by another program."""
@@ -151,13 +153,19 @@ def room(reader: Reader, home: Home) -> None:
             ("Write-ahead log", size(found.write_ahead_log)),
             ("Run folders (without points)", size(reader.quotas.folder_bytes())),
             ("Files that runs keep", size(reader.quotas.file_bytes())),
-            ("Backups", size(sum(backup.size for backup in backups(home)))),
+            ("Backups", _backups(backups(home))),
             ("Set aside", size(aside)),
             ("Home", str(home.path)),
             ("Data sets", str(home.data) + ("" if found.has_data else " (does not exist yet)")),
             ("Free disk space (data sets)", size(found.data_free)),
         ]
     )
+
+
+def _backups(found: Sequence[Backup]) -> str:
+    """Return the size of the backups and the age of the newest, as HTML, with a link to how one is made and checked."""
+    newest = f"{size(sum(backup.size for backup in found))}, newest {when(found[0].made_at)}" if found else "none"
+    return joined([Markup(newest), link("Make or check one", at("/docs?page=operations#backup-and-restore"))], ". ")
 
 
 def _holders(runs: Sequence[Run], slot: str) -> str:

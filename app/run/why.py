@@ -50,6 +50,14 @@ class _Recorded:
         """
         return _idle_in_words(self._spent(kind), _WORDS)
 
+    def who(self, kind: str) -> str:
+        """Return the ranks of a kind, as the subject of a sentence: `trainers`, or `the trainer` where it is alone."""
+        return f"the {kind}" if self.is_alone(kind) else f"{kind}s"
+
+    def is_alone(self, kind: str) -> bool:
+        """Return whether the run has one rank of a kind that others usually are beside."""
+        return self.settings.get(f"{kind}s") == 1
+
     def _spent(self, kind: str) -> list[Mapping[str, float]]:
         return [self.phases[row.rank] for row in self.ranks if kind_of(row.role) == kind and row.rank in self.phases]
 
@@ -86,6 +94,13 @@ def why(
 
 
 def _hogwild(run: _Recorded) -> str:
+    if run.is_alone("trainer"):
+        lock, why = (
+            ("a lock", "with several trainers, no update can overwrite another one")
+            if run.settings.get("lock")
+            else ("no lock", "a write is short, so updates of several trainers rarely meet")
+        )
+        return f"Why {lock}: {why}; here there is 1 trainer, and no other one that writes or waits."
     if run.settings.get("lock"):
         waited = run.share("trainer", "lock")
         cost = (
@@ -109,6 +124,12 @@ def _parameter_server(run: _Recorded) -> str:
     trainers = run.count("trainers")
     batch = run.count("batch_update_size", trainers)
     waited = run.share("trainer", "wait")
+    if run.is_alone("trainer"):
+        cost = f"here it waited {waited} of its time" if waited else "how long it waited is not recorded here"
+        return (
+            "Why a batch of 1: there is 1 trainer, so each of its gradients is an update, none is stale, and it waits "
+            f"for the server only; {cost}."
+        )
     cost = f"here trainers waited {waited} of their time" if waited else "it is not recorded here"
     if batch < trainers:
         stale = run.mean("perf/staleness")
@@ -128,7 +149,12 @@ def _async_sgd(run: _Recorded) -> str:
     others, stale = run.count("trainers") - 1, run.mean("perf/staleness")
     here = f"here it is {age_in_words(stale)}" if stale is not None else "here it is not recorded"
     waited = run.exchange("trainer")
-    cost = f"; the price: trainers {waited}: {EXCHANGE_OF_TRAINERS}" if waited else ""
+    cost = f"; the price: {run.who('trainer')} {waited}: {EXCHANGE_OF_TRAINERS}" if waited else ""
+    if run.is_alone("trainer"):
+        return (
+            "Why stale: a gradient is stale if other trainers update before it arrives. With 1 trainer there are none, "
+            f"so the mean staleness is N - 1 = 0; {here}{cost}."
+        )
     return (
         f"Why stale: the server applies each gradient as it arrives, so no trainer waits for another one, and others "
         f"update in between. With {counted(others + 1, 'trainer')}, however fast each is, the mean staleness is at "
@@ -145,6 +171,12 @@ def _sync_sgd(run: _Recorded) -> str:
     waited = run.exchange("trainer")
     is_simulated = run.settings.get("simulated_bandwidth") or run.settings.get("simulated_latency_ms")
     link = ", including the sleeps of a simulated link" if is_simulated else ""
+    cost = f"Here {run.who('trainer')} {waited}{link}" if waited else "How long trainers waited is not recorded here"
+    if run.is_alone("trainer"):
+        return (
+            f"Why wait: trainers average their {what}, so an exchange lasts until the slowest has arrived; 1 trainer "
+            f"has no other one to average with, and none to wait for. {cost}."
+        )
     fragments, overlap = run.count("fragments"), run.count("overlap", 0)
     if run.settings.get("sync") == "diloco" and (fragments > 1 or overlap):
         parts = (
@@ -153,10 +185,9 @@ def _sync_sgd(run: _Recorded) -> str:
             else ("the weights are averaged once per round")
         )
         beside = f", each while trainers make {counted(overlap, 'step')}" if overlap else ""
-        rest = "What this does not hide: " if overlap else "The price: "
-        cost = f"{rest}trainers {waited}{link}" if waited else "How long trainers waited is not recorded here"
+        rest = "What this does not hide:" if overlap else "The price:"
+        cost = f"{rest}{cost.removeprefix('Here')}" if waited else cost
         return f"Why fragments: {parts}{beside}, so that links carry less at a time. {cost}."
-    cost = f"Here trainers {waited}{link}" if waited else "How long trainers waited is not recorded here"
     return (
         f"Why wait: all trainers average their {what}, so an exchange lasts until the slowest has arrived, and in "
         f"return nothing is stale. {cost}."
@@ -166,14 +197,15 @@ def _sync_sgd(run: _Recorded) -> str:
 def _batched_reinforce(run: _Recorded) -> str:
     observers = run.count("observers")
     waited = run.exchange("observer")
-    cost = f"here observers {waited}" if waited else "how long they waited is not recorded here"
+    cost = f"here {run.who('observer')} {waited}" if waited else "how long they waited is not recorded here"
+    if observers == 1:
+        mode = "per call" if run.settings.get("mode") == "per_call" else "a batch"
+        return f"Why {mode}: with one observer both are the same, the agent's net runs once per step; {cost}."
     if run.settings.get("mode") == "per_call":
         return (
             f"Why per call: each observer is answered at once, and the agent's net runs {_times(observers)} per step; "
             f"{cost}."
         )
-    if observers == 1:
-        return f"Why a batch: of one observer it saves nothing, the agent's net runs once per step either way; {cost}."
     every = "both" if observers == 2 else f"all {observers}"
     forwards = run.values("train/loss") * run.count("steps", 0)
     rate = run.mean("perf/env_steps_per_second")
@@ -197,24 +229,28 @@ def _dppo(run: _Recorded) -> str:
     age = run.mean("perf/policy_age")
     here = f"here {age_in_words(age)} old" if age is not None else "its age is not recorded here"
     waited = run.share("collector", "wait", "lock")
-    cost = f"; collectors waited {waited} of their time" if waited else ""
+    is_alone, who = run.is_alone("collector"), run.who("collector")
+    cost = f"; {who} waited {waited} of {'its' if is_alone else 'their'} time" if waited else ""
+    play, wait, read = ("plays", "waits", "it does not read") if is_alone else ("play", "wait", "none reads")
     bound = run.count("max_queue_size", 2 * run.count("collectors"))
     match run.settings.get("mode"):
         case "bounded_queue":
             reason = (
-                f"Why a bounded queue: at most {bound} batches wait for the learner, then collectors wait, so that a "
+                f"Why a bounded queue: at most {bound} batches wait for the learner, then {who} {wait}, so that a "
                 "policy is not too old when its data is used"
             )
         case "bounded_lag":
             most = run.settings.get("max_lag")
             old = "of any age" if most is None else f"at most {counted(run.count('max_lag'), 'update')} old"
-            reason = f"Why a bounded lag: collectors play while the learner trains, with a policy {old}"
+            reason = f"Why a bounded lag: {who} {play} while the learner trains, with a policy {old}"
         case "update_locked":
             reason = "Why a lock around updates: no collector reads a policy that is half updated, and data may be old"
         case "reader_writer":
-            reason = "Why readers and a writer: collectors play at the same time, and an update waits until none reads"
+            reason = (
+                f"Why readers and a writer: {who} {play} at any time but during an update, which waits until {read}"
+            )
         case _:
-            reason = "Why no lock: collectors play while an update changes the weights, and a rollout may mix policies"
+            reason = f"Why no lock: {who} {play} while an update changes the weights, and a rollout may mix policies"
     return f"{reason}: {here}{cost}.{_solved(run)}"
 
 
@@ -293,25 +329,34 @@ def _fsdp(run: _Recorded) -> str:
         if state is not None
         else "not recorded here"
     )
-    cost = f", and trainers {moved}" if moved else ""
+    cost = f", and {run.who('trainer')} {moved}" if moved else ""
     stage = run.settings.get("stage")
     if stage == "ddp":
-        return f"Why all of it: each trainer holds all of the state, so only gradients travel; {held}{cost}."
+        travel = "with 1 trainer nothing travels" if run.is_alone("trainer") else "only gradients travel"
+        return f"Why all of it: each trainer holds all of the state, so {travel}; {held}{cost}."
     what = "gradients and optimizer state" if stage == "sharded" else "parameters, gradients and optimizer state"
-    return (
-        f"Why shards: so that a model may need more memory than one trainer has. Each of {run.count('trainers')} "
-        f"trainers holds a part of {what}, and gathers parameters when it needs them; {held}{cost}."
+    share = (
+        f"1 trainer holds all {what}"
+        if run.is_alone("trainer")
+        else f"Each of {run.count('trainers')} trainers holds a part of {what}, and gathers parameters when it needs "
+        "them"
     )
+    return f"Why shards: so that a model may need more memory than one trainer has. {share}; {held}{cost}."
 
 
 def _tensor_parallel(run: _Recorded) -> str:
     sent, moved = run.mean("perf/layer_exchanged"), run.exchange("rank")
     here = f"here {size(round(sent * 1e6))} per layer and step" if sent is not None else "not recorded here"
-    cost = f", and ranks {moved}" if moved else ""
+    cost = f", and {run.who('rank')} {moved}" if moved else ""
+    share = (
+        "1 rank holds every layer, and has nothing to sum or gather"
+        if run.is_alone("rank")
+        else f"Each of {run.count('ranks')} ranks holds a part of every layer, and sums or gathers what the parts make "
+        "four times per layer and step"
+    )
     return (
-        f"Why inside a layer: so that one layer may be larger, and one step shorter, than a rank allows. Each of "
-        f"{run.count('ranks')} ranks holds a part of every layer, and sums or gathers what the parts make four times "
-        f"per layer and step; {here}{cost}."
+        f"Why inside a layer: so that one layer may be larger, and one step shorter, than a rank allows. {share}; "
+        f"{here}{cost}."
     )
 
 

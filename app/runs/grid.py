@@ -21,6 +21,7 @@ from engine.analysis.comparability import in_words
 from engine.analysis.result import Ranked, not_learned
 from engine.analysis.statistics.intervals import MeanDifference
 from engine.errors import counted
+from engine.filter.tree import metric_written
 from engine.metrics import Result, metric
 from engine.store.records import ENDED, RunRow, Status
 
@@ -314,7 +315,7 @@ def _is_percentage(column: Column) -> bool:
 
 def _result_heading(results: Collection[Result]) -> dict[str, Any]:
     """Return the heading of the results, which sorts where all are of one metric."""
-    metrics = {f"{each.metric}.{each.of}" for each in results}
+    metrics = {metric_written(each.metric, each.of) for each in results}
     labels = sorted({metric(each.metric).label for each in results})
     named = ". Here of several metrics, so not to be sorted: " if len(metrics) > 1 else ": "
     return {

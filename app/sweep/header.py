@@ -1,5 +1,6 @@
 """The header of a sweep's page (what varies, owner, progress, actions) and its list entry."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -37,11 +38,11 @@ from engine.analysis.run_values import is_warm_up, lower_title, measured, newest
 from engine.analysis.scaling.scaling_data import count_fields
 from engine.analysis.total_work import declared
 from engine.config_values import read_values, value_in_words
-from engine.errors import EngineError, counted
+from engine.errors import EngineError, counted, enumeration
 from engine.home import Home
 from engine.registry import definition
 from engine.store import Store, Sweep
-from engine.store.records import BAD_ENDS, ENDED, RunRow, Status, reached_budget
+from engine.store.records import BAD_ENDS, ENDED, RunRow, Status, is_complete, reached_budget
 from engine.store.sweeps.sweeps import SEED
 from engine.sweep.extend import combinations, extend_sweep, missing, plan_more
 from engine.sweep.plan import cautions
@@ -285,19 +286,31 @@ def _unknown_medians(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     if sweep.timing is None or sweep.active or missing(sweep, runs):
         return ""
     found = combinations(sweep, runs)
-    unknown = sum(not each.is_known(sweep.timing.within) for each in found)
+    unknown = [each for each in found if not each.is_known(sweep.timing.within)]
     if not unknown:
         return ""
-    disturbed = sum(run.disturbed for run in newest(sweep, measured(sweep, runs)))
-    why, cure = (
-        (
-            f"{counted(disturbed, 'run')} {'was' if disturbed == 1 else 'were'} disturbed by other programs",
-            "Close them, then press Measure again.",
-        )
-        if disturbed
-        else ("the times vary too much", "Extend the sweep by more repeats, or launch one with longer runs.")
-    )
-    return f"The median time of {unknown} of {counted(len(found), 'combination')} isn't known: {why}. {cure}"
+    tried = [run for each in unknown for run in each.runs]
+    disturbed, whys, cures = sum(run.disturbed for run in newest(sweep, measured(sweep, runs))), [], []
+    if any(not is_complete(run) for run in tried):
+        whys.append(_ended_early(tried))
+        cures.append("Press Retry.")
+    if disturbed:
+        whys.append(f"{counted(disturbed, 'run')} {'was' if disturbed == 1 else 'were'} disturbed by other programs")
+        cures.append("Close them, then press Measure again.")
+    why = " and ".join(whys) or "the times vary too much"
+    cure = " ".join(cures) or "Extend the sweep by more repeats, or launch one with longer runs."
+    return f"The median time of {len(unknown)} of {counted(len(found), 'combination')} isn't known: {why}. {cure}"
+
+
+def _ended_early(runs: Sequence[RunRow]) -> str:
+    """Return how many runs did not finish, by how they ended, within a sentence."""
+    ends = Counter(run.status for run in runs if not is_complete(run))
+    said = [
+        f"{count} {status}" if status == "failed" else f"{count} {'was' if count == 1 else 'were'} {status}"
+        for status, count in ends.items()
+    ]
+    share = "no run" if ends.total() == len(runs) else f"{len(runs) - ends.total()} of {counted(len(runs), 'run')}"
+    return f"{share} finished ({enumeration(said)})"
 
 
 def _timing(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:

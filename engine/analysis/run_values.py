@@ -309,13 +309,14 @@ def names(runs: Sequence[RunRow]) -> list[str]:
 
 
 def ways(name: str) -> tuple[Way, ...]:
-    """Return the statistics of a metric: only the last value if a run has one number, the extremes if neither direction
-    is better, else the best.
+    """Return the statistics of a metric: only the last value if a run has one number, the best if a direction is
+    better, and the extremes if none is, or only its name says so.
     """
     known = metric(name)
     if known.is_single:
         return ("last",)
-    return ("last", "best", "mean") if known.better else ("last", "mean", "min", "max")
+    best: tuple[Way, ...] = ("best",) if known.better else ()
+    return ("last", *best, "mean") if known.better and name in METRICS else ("last", *best, "mean", "min", "max")
 
 
 def is_timed(name: str) -> bool:

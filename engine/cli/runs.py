@@ -24,6 +24,7 @@ from engine.cli.answers import (
 )
 from engine.cli.frame import ID, command, option
 from engine.errors import ConfigError, StoreBusy, UnknownName, counted, enumeration
+from engine.filter.tree import Field
 from engine.home import Home
 from engine.metrics import PHASES, metric
 from engine.queue.cluster_wait import job_state
@@ -56,7 +57,8 @@ def list_command(
     limit: int = option("Maximum number of runs to list.", type=click.IntRange(1, 100_000), default=50),
     offset: int = option("Number of runs to skip.", type=click.IntRange(0), default=0),
 ) -> None:
-    """List runs, highest number first; archived ones only with --archived.
+    """List runs, highest number first; archived ones only with --archived. Fields that --filter and --sort name are
+    columns.
 
     A run gets its number when it is queued or imported; --sort -created sorts by the time that is recorded.
     """
@@ -75,22 +77,48 @@ def list_command(
             from engine.analysis.scaling.scaling_data import unequal_of_sweep  # only here: it imports the configs
 
             unequal = unequal_of_sweep(reader, sweep)
+        named = [order.field] if order else []
+        named += sorted(matching.fields.difference(named), key=lambda field: field.written)
+        more = _columns(named, rows, reader) if named and not wants_json() else {}
     for note in notes:
         click.echo(note, err=True)
     if wants_json():
         print_json(rows)
         return
     launch_one = "No matching runs. Launch one with: python -m engine run hogwild --preset quick"
-    headings = ["ID", "SWEEP", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION"]
-    cells = [_cells(row) for row in rows]
     if any(row.tags for row in rows):
-        headings.append("TAGS")
-        cells = [(*own, short(", ".join(row.tags))) for own, row in zip(cells, rows, strict=True)]
-    click.echo(table(headings, cells, "No more runs." if total else launch_one))
+        more = {"TAGS": {row.id: short(", ".join(row.tags)) for row in rows}, **more}
+    cells = [(*_cells(row), *(own.get(row.id) for own in more.values())) for row in rows]
+    click.echo(table((*_HEADINGS, *more), cells, "No more runs." if total else launch_one))
     if total > len(rows) > 0:
         click.echo(f"Showing {len(rows):,} of {total:,}; use --limit and --offset for more.", err=True)
     if rows and unequal:
         click.echo(unequal)
+
+
+_HEADINGS = ("ID", "SWEEP", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION")
+_IN_TABLE = {*map(str.lower, _HEADINGS), "duration", "tag", "tags"}
+
+
+def _columns(fields: Iterable[Field], rows: Sequence[RunRow], reader: Reader) -> dict[str, dict[int, object]]:
+    """Return the values of the fields that the table of runs lacks, by heading and run."""
+    from engine.config_values import value_in_words  # only here: it imports pydantic
+
+    ids, found = [row.id for row in rows], dict[str, dict[int, object]]()
+    for field in fields:
+        if field.source == "config":
+            found[field.written] = {
+                row.id: held if isinstance(held, int | float) and not isinstance(held, bool) else value_in_words(held)
+                for row in rows
+                if (held := row.config.get(field.name)) is not None
+            }
+        elif field.source == "metric":
+            found[f"{field.name}.{field.of}"] = {**reader.fields.values(ids, field)}
+        elif field.name not in _IN_TABLE:
+            shown = {"seconds": lambda held: duration(float(held)), "time": moment, "flag": value_in_words}
+            held = reader.fields.texts(ids, [field])[field]
+            found[field.written] = {run_id: shown.get(field.kind, str)(one) for run_id, one in held.items()}
+    return found
 
 
 def _cells(row: RunRow) -> tuple[object, ...]:

@@ -28,7 +28,7 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 @command("backup")
 def backup_command(
-    file: Path | None = argument(),
+    file: Path | None = argument(metavar="[--check FILE]"),
     keep: int | None = option("Number of backups to keep; older ones are deleted afterwards.", type=click.IntRange(1)),
     only_list: bool = option("List the existing backups instead of making one.", "--list"),
     check_one: bool = option("Check FILE, or the newest backup, instead of making one; changes nothing.", "--check"),
@@ -43,11 +43,14 @@ def backup_command(
     --check makes the checks of restore: checksum, schema, integrity, number of runs.
     """
     from engine.commands.lab_settings import operator
-    from engine.upkeep.backups import IN_A_BACKUP, NOT_IN_A_BACKUP, back_up, backups, check
+    from engine.upkeep.backups import IN_A_BACKUP, NOT_IN_A_BACKUP, SUM, back_up, backups, check
 
     home = Home.find()
     if file and not check_one:
-        raise click.UsageError(f"FILE is only for --check: python -m engine backup --check {file}")
+        raise click.UsageError(
+            f"A backup goes into {home.backups}, not to {file}: make one with python -m engine backup, then copy "
+            f"it and its {SUM} file from there. To check a backup: python -m engine backup --check {file}"
+        )
     if check_one:
         newest = [each.path for each in backups(home)[:1]]
         if not (chosen := file.expanduser().absolute() if file else next(iter(newest), None)):

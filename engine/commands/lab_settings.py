@@ -45,7 +45,7 @@ def change_limits(
     given: dict[str, Any] = {name: value for name, value in of_lab.items() if value is not None}
     replace(NONE, **given).changed(changes, person)  # validate before anything is written to the audit log
     if person is not None:
-        _known(home, person)
+        person = _known(home, person)
     told = [
         *([] if person is None else [f"person={person}"]),
         *(f"{BOUNDS[name].words}={'none' if value is None else value}" for name, value in changes.items()),
@@ -69,12 +69,12 @@ def _now(home: Home, replace_unreadable: bool) -> Limits:
         return NONE
 
 
-def _known(home: Home, person: str) -> None:
-    """Raise UnknownName if the lab has accounts, but none of that name; without accounts, any name is valid."""
+def _known(home: Home, person: str) -> str:
+    """Return the name of an account, which may be given in any case; raises UnknownName if the lab has accounts, but
+    none of that name. Without accounts, any name is valid.
+    """
     with Reader.open(home) as reader:
-        people = [each.name for each in reader.people.everyone()]
-    if people and person not in people:
-        raise UnknownName("person", person, people, field="person")
+        return reader.people.one(person, field="person").name if reader.people.everyone() else person
 
 
 # ---- Permission check for commands outside the store's tables: backups, retention, stopping the runner -------------

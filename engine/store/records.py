@@ -113,9 +113,9 @@ class RunRow:
     mean: Mapping[str, float] = field(default_factory=dict)
     """Mean of all values of each metric (also over ranks if only ranks recorded it)."""
     min: Mapping[str, float] = field(default_factory=dict)
-    """Least value of each metric that has no best."""
+    """Least value of each metric that has no best, and of those of other programs."""
     max: Mapping[str, float] = field(default_factory=dict)
-    """Greatest value of each metric that has no best."""
+    """Greatest value of each metric that has no best, and of those of other programs."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Number of finite values of the training loss and of episode rewards, over all ranks."""
     nonfinite: Mapping[str, int] = field(default_factory=dict)

@@ -166,6 +166,24 @@ def test_scaling_is_told_with_what_the_most_trainers_lost_time_with(
     assert said in answered(home, SCALING, recorded)
 
 
+def test_no_cause_is_certain_where_other_programs_disturbed_an_oversubscribed_run(home: Home) -> None:
+    def recorded(config: Mapping[str, Any]) -> Recorded:
+        points = {"perf/disturbance": 86.0 if config["trainers"] == 4 else 0.0}
+        return {"time_s": 20.0 * config["trainers"], "cores": 2, "points": points}
+
+    sweep_id = launched(home, SCALING)
+    with Reader.open(home) as reader:
+        for run in reader.sweeps.runs(sweep_id):
+            end(home, run, recorded(run.config))
+    with Reader.open(home) as reader:
+        said = answer(reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id), reader, with_disturbed=True)
+    assert said.startswith("With disturbed runs: No clear speed-up: ")
+    assert (
+        "maybe because they are oversubscribed (4 threads on 2 cores), maybe because other programs disturbed" in said
+    )
+    assert "Other programs took 86 % of the CPU time of 2 of 6 runs: repeat them on an idle machine." in said
+
+
 def test_the_faster_mode_is_named_for_each_number_of_observers_with_its_interval_and_reason(home: Home) -> None:
     def recorded(config: Mapping[str, Any]) -> Recorded:
         time_s = 30.0 if config["mode"] == "per_call" and config["observers"] == 4 else 10.0

@@ -376,19 +376,20 @@ def test_a_sweep_about_learning_says_what_is_best_so_far_while_runs_are_missing(
     assert "Fastest" not in said
 
 
-def test_a_sweep_that_is_not_for_timing_opens_on_its_result_if_all_its_times_are_disturbed(home: Home) -> None:
+def test_a_sweep_whose_times_are_all_disturbed_answers_from_them_and_says_so(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2]}, seeds=1)
     with Reader.open(home) as reader:
         runs = reader.sweeps.runs(sweep_id)
     assert "Last test accuracy" not in all_words(view(sweep_id, "Results"))
-    for run in runs:
-        disturb(home, run.id, 31.0)
+    for run, percent in zip(runs, (42.0, 87.0), strict=True):
+        disturb(home, run.id, percent)
     test = view(sweep_id, "Results")
     reached = "The last test accuracy is the same for all: 95.00 %."
-    assert f"{reached} Times have no answer: 0 of 2 combinations have" in all_words(test)
-    whole = all_words(view(sweep_id, "Results", disturbed="true"))
-    assert "**With disturbed runs: 2 trainers do 1.8 times the work per second of 1 trainer" in whole
-    assert f"One run each: their spread is unknown. {reached}" in whole
+    for shown in (test, view(sweep_id, "Results", disturbed="true")):
+        said = all_words(shown)
+        assert "**With disturbed runs: 2 trainers do 1.8 times the work per second of 1 trainer" in said
+        assert "Other programs took 42 to 87 % of the CPU time of 2 of 2 runs: repeat them on an idle machine." in said
+        assert f"One run each: their spread is unknown. {reached}" in said
     assert test.selectbox(key="number").value == "test/accuracy"
 
 

@@ -323,10 +323,12 @@ def test_storage_has_the_sizes_of_folders_that_grow(home: Home, store: Store, ma
     made = back_up(home, by="Ada")
     home.aside.mkdir()
     (home.aside / "old.db").write_bytes(b"x" * 1_300_000)
-    shown = " ".join(re.sub("<[^>]+>", " ", html(opened("machine"))).split())
+    drawn = html(opened("machine"))
+    assert "/docs?page=operations#backup-and-restore" in drawn
+    shown = " ".join(re.sub("<[^>]+>", " ", drawn).split())
     for label, words in (
         ("Run folders (without points)", "2.5 MB"),
-        ("Backups", size(made.size)),
+        ("Backups", f"{size(made.size)}, newest "),
         ("Set aside", "1.3 MB"),
     ):
         assert f"{label} {words}" in shown

@@ -22,7 +22,7 @@ from app.people.table import Known, are_ending
 from app.ui.store_access import give
 from engine.access import passwords, rules
 from engine.access.passwords import Patience
-from engine.access.quotas import BOUNDS, limits
+from engine.access.quotas import BOUNDS, Limits, limits, set_limits
 from engine.access.rules import COMMANDS, OF_NOBODY, PERMISSIONS, ROLES, PersonStanding, abilities
 from engine.commands import accounts as sign_in_command
 from engine.commands.accounts import change_password
@@ -435,6 +435,10 @@ def test_the_page_shows_who_one_is_makes_tokens_that_are_shown_once_and_signs_ou
     sign_in(accounts, monkeypatch, "mo")
     test = opened("account")
     assert not test.exception
+    assert "No quota limits your runs." in said(test)
+    set_limits(accounts, Limits(max_queued_per_person=4, max_run_time_s=3600))
+    assert "Quota: 0 of 4 queued runs. Time limit per run: 1 h" in said(test.run())
+    set_limits(accounts, Limits())
     assert any("curl -H" in each.value and "/api/v1/runs?limit=3" in each.value for each in test.code)
     assert "/docs?page=api" in html(test)
     assert "Member: everything that a viewer does, and launches, stops, retries and edits their own runs." in said(test)

@@ -32,6 +32,7 @@ from app.runs.rows import _fold_row
 from app.sweep import chart as chart_module
 from app.sweep.chart import COUNTED, _rows, matrix, what_is_drawn
 from app.ui.run_state import STATUS_SIGNS
+from engine.access.quotas import Limits, set_limits
 from engine.analysis.statistics.groups import Group
 from engine.config_values import read_values
 from engine.home import Home
@@ -317,6 +318,9 @@ def test_a_sweep_for_timing_says_what_it_will_do_and_refuses_too_few_runs(home: 
     assert (
         "12 runs and 1 warm-up run: 6 of each of 2 combinations, and up to 12 until its median time is known to ± 5 %."
     ) in said(test)
+    set_limits(home, Limits(max_queued_per_person=10))
+    assert "0 of 10 queued runs; 13 more can't be queued." in said(test.run()), "with the warm-up run"
+    set_limits(home, Limits())
     test.number_input(key="sweep.most.hogwild").set_value(4).run()
     assert "At most 4 runs per combination, but at least 6." in said(test)
     assert test.button(key="launch").disabled
@@ -413,6 +417,22 @@ def test_a_sweeps_page_says_what_is_left_of_it(home: Home, monkeypatch: pytest.M
     with Store.open(home) as store:
         store.runs.cancel(runs[2].id, by="Ada")
     assert "left" not in said(page(sweep_id))
+
+
+def test_a_sweep_for_timing_without_medians_says_how_its_runs_ended(home: Home) -> None:
+    shared = SweepLaunch(Launch("hogwild", {"dataset": "digits"}, "Ada"), {"trainers": [1, 2]}, 6, timing=Timing())
+    cancelled, failed = launch_sweep(home, shared), launch_sweep(home, shared)
+    with Store.open(home) as store:
+        store.sweeps.cancel(cancelled, by="Ada")
+        last = store.read.sweeps.runs(failed)[-1].id
+        ended = "status = iif(id > ?, 'failed', 'finished'), started_at = created_at, ended_at = created_at"
+        store.db.connection.execute(
+            f"UPDATE runs SET {ended}, execution_time_s = iif(id > ?, NULL, 2) WHERE sweep_id = ?",
+            [last - 4, last - 4, failed],
+        )
+    why = "The median time of 2 of 2 combinations isn't known:"
+    assert f"{why} no run finished (12 were cancelled). Press Retry." in said(page(cancelled))
+    assert f"{why} 8 of 12 runs finished (4 failed). Press Retry." in said(page(failed))
 
 
 def test_a_sweep_is_paused_and_let_go_on(home: Home) -> None:

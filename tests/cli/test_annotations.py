@@ -3,13 +3,16 @@ archived runs.
 """
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
 
 from engine.home import Home
+from engine.recorder import Point
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
+from tests.stand_in import worker
 
 
 @pytest.fixture
@@ -66,6 +69,19 @@ def test_a_list_is_filtered_and_sorted(parallab: Parallab, store: Store, three: 
     assert listed(parallab, "--filter", "archived") == [1]
     told = parallab("list", "--filter", "test/accuracy.best > 0.98")
     assert "0.98 is interpreted as 98 %" in told.stderr
+
+
+def test_the_fields_of_the_filter_and_of_the_order_are_columns(parallab: Parallab, store: Store, three: None) -> None:
+    plain = parallab("list").stdout.splitlines()[0].split()
+    store.annotations.star([1], by="ada")
+    asked = ("list", "--filter", "trainers >= 1 and (starred or waited > 0 or id > 0)")
+    heading, *rows = parallab(*asked, "--sort=-trainers").stdout.splitlines()
+    assert heading.split() == [*plain, "trainers", "starred", "waited"]
+    assert [re.findall(r" 2  +(true|false)", row) for row in rows] == [["false"], ["false"], ["true"]]
+    store.claims.claim(3, worker(), [])
+    store.worker.write(3, [], run_points=[Point("val_accuracy", 1, 0.5, 1.0)])
+    heading, first, *_ = parallab("list", "--sort=-val_accuracy.last").stdout.splitlines()
+    assert (heading.split(), first.split()[-1]) == ([*plain, "val_accuracy.last"], "0.5")
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,20 @@ def test_only_an_admin_sets_limits_whichever_command_it_is(parallab: Parallab, h
     assert found == [("bea", "running runs=3")] * 2
 
 
+def test_a_person_is_named_in_any_case(
+    parallab: Parallab, home: Home, store: Store, queued: Callable[..., int]
+) -> None:
+    store.people.add("bea", "admin", by="root")
+    store.people.add("ada", "member", by="bea")
+    queued(owner="ada")
+    assert parallab("limits", "set", "--person", "Ada", "--running", "3", "--owner", "bea").returncode == 0
+    assert limits(home).people == {"ada": {"max_running_per_person": 3}}
+    assert [run["owner"] for run in json.loads(parallab("list", "--owner", "ADA", "--json").stdout)] == ["ada"]
+    assert json.loads(parallab("list", "--owner", "BO", "--json").stdout) == []
+    said = [entry["who"] for entry in json.loads(parallab("audit", "--who", "Bea", "--json").stdout)]
+    assert said and set(said) == {"bea"}
+
+
 def test_disk_space_is_shown_in_a_readable_unit() -> None:
     sizes = {0: "0 B", 999: "999 B", 273_000: "273 kB", 1_500_000: "1.5 MB", 20 * 10**9: "20.0 GB"}
     assert {bytes_: size(bytes_) for bytes_ in sizes} == sizes

@@ -93,6 +93,9 @@ def test_a_backup_is_checked_as_a_restore_would_without_a_change(
     made.write_bytes(before[made][:-1] + b"?")
     broken = parallab("backup", "--check")
     assert (broken.returncode, "SHA-256 doesn't match" in broken.stderr) == (3, True), broken
+    refused = parallab("backup", "copy.db").stderr
+    assert f"A backup goes into {home.backups}, not to copy.db: make one" in " ".join(refused.split())
+    assert "backup [OPTIONS] [--check FILE]" in parallab("backup", "--help").stdout
     for words in (("backup", str(made)), ("fsck", str(made))):
         refused = parallab(*words)
         assert (refused.returncode, f"python -m engine backup --check {made}" in refused.stderr) == (2, True), refused

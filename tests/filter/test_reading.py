@@ -27,6 +27,7 @@ from engine.filter import (
 from engine.filter.parser import STATUSES
 from engine.filter.syntax import LONGEST
 from engine.filter.tree import Of, metric_written, read_length
+from engine.metrics import MetricSetting, metric
 from engine.store.records import Status
 from tests.inputs import drawn
 
@@ -378,8 +379,29 @@ def test_the_name_of_a_metric_without_a_slash_needs_no_quotes_unless_a_setting_h
     assert read_column("mode@7", names).field == Field("metric", "mode", "number")
     with pytest.raises(FilterError, match="mode is a text"):
         read_filter("mode < 1")
-    with pytest.raises(FilterError, match=r"Values of loss are \.last, \.mean, \.min, \.max, \.count\."):
+    with pytest.raises(FilterError, match=r"Values of loss are \.last, \.best, \.mean, \.min, \.max, \.count\."):
         read_field("loss.top", names)
+
+
+@pytest.mark.parametrize(
+    ("name", "better"),
+    [
+        *(
+            (name, "min")
+            for name in ("loss", "loss/val", "val_loss", "train_loss_epoch", "error", "valLoss", "val.rmse")
+        ),
+        *((name, "max") for name in ("val_accuracy", "val-acc", "f1", "rollout/ep_rew_mean", "mAP", "BLEU")),
+        *((name, None) for name in ("glossary", "overrides", "accumulated", "maps", "time/fps", "grad_norm")),
+    ],
+)
+def test_the_name_of_another_programs_metric_says_which_values_are_better(name: str, better: str | None) -> None:
+    names = Names.usual() | Names({}, frozenset({name}), frozenset())
+    assert metric(name).better == better == (MetricSetting.usual(name).better or None)
+    if better:
+        assert read_field(metric_written(name, "best"), names) == Field("metric", name, "number", "best")
+    else:
+        with pytest.raises(FilterError, match="neither direction is known"):
+            read_field(metric_written(name, "best"), names)
 
 
 OF_OTHERS = (

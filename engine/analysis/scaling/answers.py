@@ -2,7 +2,7 @@
 there is none. Torch-free.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from statistics import fmean
 from typing import Any
@@ -43,6 +43,8 @@ NEAR = 0.05
 """Share of the time below which waiting and communication are not mentioned."""
 
 
+LEAST_GROUPS = 2
+"""Combinations with complete runs from which on there is an answer."""
 LEAST_SEEDS = 2
 """Runs of a value from which on a verdict on accuracy is given."""
 COARSE = 0.1
@@ -75,38 +77,42 @@ def charted(sweep: Sweep) -> tuple[str, str]:
 
 def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool = False) -> str:
     """Return the answer as a sentence, or that there is none and why; empty for a sweep without a question. While runs
-    are queued or running, the answer is a preliminary one. Disturbed runs count only `with_disturbed`, or where the
-    answer does not depend on time. A sweep that was not for timing also says what it reached: first where its
-    times have no answer.
+    are queued or running, the answer is a preliminary one. Disturbed runs count only `with_disturbed`, where the
+    answer does not depend on time, or where the others will never answer it. A sweep that was not for timing also says
+    what it reached: first where its times have no answer.
     """
     ready = question(sweep)
     if ready is None:
         return ""
     every = measured(sweep, runs)
-    counted = [run for run in every if is_complete(run) and (with_disturbed or not run.disturbed or not ready.is_timed)]
+    done = [run for run in every if is_complete(run)]
+    goes_on, left = sweep.active or bool(missing(sweep, runs)), _left(sweep, runs)
+    calm = [run for run in done if not run.disturbed]
+    is_whole = with_disturbed or not ready.is_timed or len(by_values(sweep.fields, calm)) + left < LEAST_GROUPS
+    counted = done if is_whole else calm
     wanted, groups = (by_values(sweep.fields, some) for some in (every, counted))
-    lacking, goes_on = [name for name in wanted if name not in groups], sweep.active or bool(missing(sweep, runs))
-    left_out = sum(is_complete(run) for run in every) - len(counted)
+    lacking, left_out = [name for name in wanted if name not in groups], len(done) - len(counted)
     undisturbed = " undisturbed" if left_out else ""
     is_for_times = sweep.timing or sweep.exclusive or not ready.is_timed
     reached = "" if goes_on or is_for_times else reached_most(by_values(sweep.fields, every))
     try:
-        if len(groups) < 2:
+        if len(groups) < LEAST_GROUPS:
             has = "has" if len(groups) == 1 else "have"
             why = f"{len(groups)} of {len(wanted)} combinations {has} a complete{undisturbed} run"
-            raise NoAnswer(why, needs=2 - len(groups))
+            raise NoAnswer(why, needs=LEAST_GROUPS - len(groups))
         about = _trade_off if isinstance(ready.answer, TradeOff) else _ANSWERS[ready.answer]
         said = about(ready, sweep, counted, reader)
     except NoAnswer as why:
-        left = sum(run.status not in ENDED for run in runs) + len(missing(sweep, runs))
         if goes_on and why.needs <= left:
             more = f"{why.needs} more run{' has' if why.needs == 1 else 's of different values have'}"
             beside = f" {left_out} disturbed ones are left out: include them to see an answer now." if left_out else ""
             return f"No answer yet: at least {more} to end{' undisturbed' if left_out else ''}.{beside}"
         none = f"Times have no answer: {why}." if reached else f'No answer to "{ready.question}": {why}.'
         return f"{reached} {none}".strip()
-    if ready.is_timed and any(run.disturbed for run in counted):
-        said = f"With disturbed runs: {said}"
+    if ready.is_timed and (busy := [run.disturbance or 0.0 for run in counted if run.disturbed]):
+        took = "{} %".format(" to ".join(dict.fromkeys(f"{100 * share:.0f}" for share in (min(busy), max(busy)))))
+        whose = f"the CPU time of {len(busy)} of {len(counted)} runs"
+        said = f"With disturbed runs: {said} Other programs took {took} of {whose}: repeat them on an idle machine."
     if goes_on:
         said = f"So far: {said}"
     if lacking:
@@ -115,6 +121,11 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
     if max(map(len, groups.values())) == 1 and "One run each" not in reached:
         said += " One run each: their spread is unknown."
     return f"{said} {reached}".strip()
+
+
+def _left(sweep: Sweep, runs: Sequence[RunRow]) -> int:
+    """Return how many runs have not ended, or are about to be queued."""
+    return sum(run.status not in ENDED for run in runs) + len(missing(sweep, runs))
 
 
 def _times(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> dict[str, TimeSpent]:
@@ -173,8 +184,9 @@ def _scaling(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Re
     last = spent[count_in_words(field, found[-1].count)]
     best = max(found, key=lambda size: size.speed_up.mean if size.speed_up else 0.0)
     fast = spent[count_in_words(field, best.count)]
-    if fast is not last and not is_unclear(ratio(fast, last, "work")):
-        return f"{said.removesuffix('.')}: slower with {last.name} {_because(fast, last, 'work')}."
+    unit = _unit((fast, last))
+    if fast is not last and not is_unclear(ratio(fast, last, unit)):
+        return f"{said.removesuffix('.')}: slower with {last.name} {_because(fast, last, unit)}."
     lost = _share(last, WAITED) + _share(last, COMMUNICATED)
     if found[-1].count > REFERENCE and lost >= NEAR:
         said = f"{said.removesuffix('.')}; ranks of {last.name} waited and communicated {100 * lost:.0f} % of the time."
@@ -195,7 +207,7 @@ def _contest(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Re
         }
         if len(found) < 2:
             continue
-        unit = "work" if all(amount > 0 for each in found.values() for amount in each.work) else ""
+        unit = _unit(found.values())
         order = sorted(found, key=lambda title: _cost(found[title], unit))
         fast, slow = found[order[0]], found[order[-1]]
         times = ratio(fast, slow, unit)
@@ -313,9 +325,11 @@ _ANSWERS: Mapping[str, Callable[[ReadySweep, Sweep, Sequence[RunRow], Reader], s
 
 def _because(fast: TimeSpent, slow: TimeSpent, unit: str = "", bubbles: Mapping[str, float] | None = None) -> str:
     """Return what took longer in the slower runs, in words after what they were; or why that isn't known."""
+    is_disturbed = max(fast.disturbance, slow.disturbance) > slow.disturbed_above
     if slow.crowded and not fast.crowded:
-        return f"because they are oversubscribed ({slow.crowded})"
-    if max(fast.disturbance, slow.disturbance) > slow.disturbed_above:
+        why = f"because they are oversubscribed ({slow.crowded})"
+        return f"maybe {why}, maybe because other programs disturbed the runs" if is_disturbed else why
+    if is_disturbed:
         return "for a reason that is not known, since other programs disturbed the runs"
     if not fast.seconds or not slow.seconds:
         return "for a reason that is not known, since the phases of the ranks were not recorded"
@@ -342,6 +356,11 @@ def _bubbles(groups: Mapping[str, Sequence[RunRow]]) -> dict[str, float]:
     """Return the mean bubble share (%) of each group that recorded it."""
     held = {name: [run.mean[BUBBLES] for run in runs if BUBBLES in run.mean] for name, runs in groups.items()}
     return {name: fmean(values) for name, values in held.items() if values}
+
+
+def _unit(found: Iterable[TimeSpent]) -> str:
+    """Return what times are compared per; empty, as a whole, where the work of some runs was not counted."""
+    return "work" if all(amount > 0 for each in found for amount in each.work) else ""
 
 
 def _share(each: TimeSpent, word: str) -> float:

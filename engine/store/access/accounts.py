@@ -43,6 +43,13 @@ class Person:
         return self.disabled_at is None
 
 
+NAME_AS_KEPT = (
+    "(SELECT coalesce((SELECT name FROM people WHERE people.name = asked.name), asked.name) "
+    "FROM (SELECT ? AS name) AS asked)"
+)
+"""A person's name that may be given in any case, as its account has it; any name without an account as it is."""
+
+
 class PeopleReader:
     """Queries about people."""
 
@@ -57,11 +64,11 @@ class PeopleReader:
         """Return all accounts with their password hashes, for a store that replaces this one."""
         return [dict(row) for row in self.db.rows(f"SELECT {', '.join(ACCOUNT)} FROM people ORDER BY id")]
 
-    def one(self, name: str) -> Person:
-        """Return one person, ignoring case; raises UnknownName."""
+    def one(self, name: str, *, field: str = "name") -> Person:
+        """Return one person, ignoring case; raises UnknownName of that field."""
         row = self.db.row(f"{PERSON} WHERE name = ?", [name])
         if row is None:
-            raise UnknownName("person", name, [each.name for each in self.everyone()], "name")
+            raise UnknownName("person", name, [each.name for each in self.everyone()], field)
         return as_person(row)
 
 

@@ -381,7 +381,8 @@ class AuditReader:
         before an id.
         """
         sql = (
-            "SELECT * FROM audit WHERE (?1 IS NULL OR who = ?1) AND (?2 IS NULL OR command IN (?2, ?7)) AND at >= ?3 "
+            "SELECT * FROM audit WHERE (?1 IS NULL OR who = coalesce((SELECT name FROM people WHERE name = ?1), ?1)) "
+            "AND (?2 IS NULL OR command IN (?2, ?7)) AND at >= ?3 "
             "AND (NOT ?4 OR refused <> '')"
             " AND (?5 IS NULL OR id < ?5) ORDER BY id DESC LIMIT ?6"
         )

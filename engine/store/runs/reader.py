@@ -11,7 +11,8 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from engine.access.quotas import disturbed_above
 from engine.filter import Filter, SortOrder
-from engine.metrics import EPISODES, LOSS
+from engine.metrics import EPISODES, LOSS, METRICS
+from engine.store.access.accounts import NAME_AS_KEPT
 from engine.store.connection import Connection, Row
 from engine.store.exercises import NOT_OF_EXERCISES
 from engine.store.records import Run, RunRow, Status
@@ -92,7 +93,7 @@ class RunConditions(TypedDict, total=False):
 
 _CONDITIONS = {
     "experiment": "runs.experiment = ?",
-    "owner": "runs.owner = ?",
+    "owner": f"runs.owner = {NAME_AS_KEPT}",
     "sweep": "runs.sweep_id = ?",
     "before": "runs.id < ?",
 }
@@ -317,7 +318,7 @@ class RunReader:
                 last[row["name"]] = row["last"]
             if (value := best_of(row["name"], row["low"], row["high"])) is not None:
                 best[row["name"]] = value
-            elif row["low"] is not None:
+            if row["low"] is not None and (value is None or row["name"] not in METRICS):  # whose name only suggests one
                 extremes[0][row["name"]], extremes[1][row["name"]] = row["low"], row["high"]
             if row["mean"] is not None:
                 mean[row["name"]] = row["mean"]

@@ -691,7 +691,7 @@ def test_settings_that_names_of_runs_do_not_hold_may_explain_a_result(home: Home
     assert "batch size 8 to 1024" in words(opened_at(runs=ids_text(ids)))
     test = opened_at(runs=ids_text(ids), tab="bars", number='metric["val loss"].min')
     assert [name for name in test.selectbox(key=f"{AT}number").options if name.startswith("val loss")] == [
-        f"val loss, {way}" for way in ("last", "mean", "min", "max")
+        f"val loss, {way}" for way in ("last", "best", "mean", "min", "max")
     ]
     assert "0.0009766" in words(test)
 

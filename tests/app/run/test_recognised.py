@@ -74,5 +74,5 @@ def test_a_number_is_switched_off_and_on_again_for_all_runs_of_its_script(
     next(each for each in test.selectbox if each.label == "Better values of loss").set_value("min").run()
     test.toggle[0].set_value(True).run()
     assert not test.exception
-    assert charts() == {"loss": ("nats", "min"), "val/acc": ("", "")}
+    assert charts() == {"loss": ("nats", "min"), "val/acc": ("", "max")}
     assert compared() == {"loss", "val/acc"}

@@ -27,9 +27,9 @@ from engine.access.rules import Program
 from engine.analysis.result import ranked
 from engine.cli.runs import summary, summary_text
 from engine.errors import EngineError
-from engine.filter import RUN_FIELDS, Names
+from engine.filter import RUN_FIELDS, Names, read_order
 from engine.home import Home
-from engine.metrics import LAST_EPISODES
+from engine.metrics import LAST_EPISODES, Result
 from engine.notices.notice import notice_of
 from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment, experiment_title
@@ -485,6 +485,14 @@ def test_a_group_of_statuses_chooses_runs_and_a_result_has_its_course(
         {"text": "95.00 %", "hover": "test accuracy 95.00 % (last)"},
     )
     assert first["Trend"] == [92.0, 97.0, 95.0]
+
+
+def test_the_heading_result_of_a_name_without_a_slash_shows_how_it_sorts() -> None:
+    heading = grid._result_heading({Result("val_accuracy", of="last")})
+    assert (
+        heading["sort"]
+        == read_order('-metric["val_accuracy"].last', Names({}, frozenset({"val_accuracy"}), frozenset())).field.written
+    )
 
 
 def test_the_heading_result_sorts_where_all_results_are_of_one_metric(home: Home, seeds: list[int]) -> None:
