@@ -179,7 +179,8 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
     cautions = [means, *([found.left_out] if found.left_out else [])]
     for sentence in cautions:
         st.caption(as_text(sentence))
-    sentences = _findings(found, steps(found.timings, phases))
+    withheld = reader.exercises.withholds(timing.run_id for timing in found.timings)
+    sentences = [] if withheld else _findings(found, steps(found.timings, phases))
     for sentence in sentences:
         st.markdown(as_text(sentence))
     page_capture.words([*cautions, *sentences])
