@@ -300,6 +300,15 @@ def test_predictions_and_results_are_one_chart(home: Home) -> None:
     assert in_words(speed, None) == "–" and in_words(accuracy, 90.0) == "90.00 %"
 
 
+def test_answers_keep_their_lines_in_the_table_of_students(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    exercise = classes.write(home, "speed").exercise("speed")
+    open_exercise(home, "speed", by="Teacher")
+    done = classes.attempt(home, exercise, [(1, 2), (2, 4)], "Ada", changes={})
+    classes.play(home, done)
+    hand_in(home, done.id, ["First.\nThen <b>more.\n\nLast."], by="Ada")
+    assert "1. First.<br>Then &lt;b&gt;more.<br><br>Last." in html(page("speed", monkeypatch, "Teacher", view="Class"))
+
+
 def test_the_exhibit_of_a_student_follows_the_hand_in(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     exercise = ExerciseCatalogue(home).exercise("museum_counter")
     attempt = classes.attempt(home, exercise, 30_000, "Ada", changes={})
