@@ -243,7 +243,7 @@ def _findings(found: Study, moves: Sequence[CountStep]) -> list[str]:
         own, title = [move for move in moves if move.line == line], line_title(found, line)
         if not own:
             continue
-        at, start = break_even(own), f"{title}: " if title else ""
+        at, start = break_even(own), found.caveat + (f"{title}: " if title else "")
         known = {size.count: size.speed_up for size in sizes(found.of(line), statistic=found.statistic)}
         first, second = own[0].first, own[0].second
         largest = own[-1].second

@@ -9,7 +9,14 @@ from typing import Any
 
 from engine.analysis.result import metric_in_words, not_learned, reached_most
 from engine.analysis.run_values import lower_title, measured, split
-from engine.analysis.scaling.scaling_data import NoAnswer, by_values, count_in_words, study, words_of
+from engine.analysis.scaling.scaling_data import (
+    WITH_DISTURBED,
+    NoAnswer,
+    by_values,
+    count_in_words,
+    study,
+    words_of,
+)
 from engine.analysis.scaling.speedup import REFERENCE, in_words, is_unclear, why_no_fit
 from engine.analysis.scaling.speedup import sizes as sizes_of
 from engine.analysis.scaling.staleness import HISTOGRAM, NoPrice, Price, price, rounded, sizes, stale_runs
@@ -106,7 +113,7 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
         none = f"Times have no answer: {why}." if reached else f'No answer to "{ready.question}": {why}.'
         return f"{reached} {none}".strip()
     if ready.is_timed and any(run.disturbed for run in counted):
-        said = f"With disturbed runs: {said}"
+        said = f"{WITH_DISTURBED}{said}"
     if goes_on:
         said = f"So far: {said}"
     if lacking:
