@@ -106,9 +106,11 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
         said = about(ready, sweep, counted, reader)
     except NoAnswer as why:
         left = sum(run.status not in ENDED for run in runs) + len(missing(sweep, runs))
-        if goes_on and why.needs <= left:
-            more = f"{why.needs} more run{' has' if why.needs == 1 else 's of different values have'}"
+        if goes_on:
             beside = f" {left_out} disturbed ones are left out: include them to see an answer now." if left_out else ""
+            if why.needs > left:  # of what is left: a run that ends now may still be repeated
+                return f"No answer yet: {why}.{beside}"
+            more = f"{why.needs} more run{' has' if why.needs == 1 else 's of different values have'}"
             return f"No answer yet: at least {more} to end{' undisturbed' if left_out else ''}.{beside}"
         none = f"Times have no answer: {why}." if reached else f'No answer to "{ready.question}": {why}.'
         return f"{reached} {none}".strip()
