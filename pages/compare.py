@@ -125,7 +125,7 @@ def _beside_lines(reader: Reader, whole: lines.Compared, shown: lines.Compared, 
         view = replace(view, columns=None)
     key = session_state.key_of("columns", [*(usual if view.columns is None else view.columns)])
     before = session_state.key_of("columns.usual", usual)
-    if view.columns is None and st.session_state[key] == st.session_state[before]:
+    if view.columns is None and st.session_state[key] == st.session_state[before] != usual:
         st.session_state[key] = usual  # the tab or its metrics may be others than before
     st.session_state[before] = usual
     above = st.container()

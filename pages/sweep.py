@@ -153,8 +153,11 @@ def chart_of_answer(sweep: Sweep, runs: Sequence[RunRow], view: str, whole: bool
 def headline(
     sweep: Sweep, runs: Sequence[RunRow], groups: Mapping[str, Sequence[RunRow]], reader: Reader, whole: bool
 ) -> str:
-    """Return the answer of a sweep, or what it reached (so far), as a sentence; empty before there is any."""
-    said = answer(sweep, runs, reader, with_disturbed=whole)
+    """Return the answer of a sweep, or what it reached (so far), as a sentence; empty before there is any. The answer
+    gives reasons, so an exercise has none before its hand-in.
+    """
+    withheld = reader.exercises.withholds(run.id for run in runs)
+    said = "" if withheld else answer(sweep, runs, reader, with_disturbed=whole)
     if said and not (is_for_learning(sweep) and said.startswith("No answer yet")):
         return said
     best = best_so_far(groups) if is_for_learning(sweep) else ""

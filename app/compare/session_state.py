@@ -116,11 +116,24 @@ def one_of(
 def several_of(
     view: CompareView, field: str, label: str, known: Sequence[str], called: Callable[[str], str], **options: Any
 ) -> CompareView:
-    """Show a multiselect; values of the view that are not options are dropped."""
-    key = key_of(field, list(getattr(view, field) or ()))
-    st.session_state[key] = [name for name in st.session_state[key] if name in known]
-    labels = short_labels(known, called)
-    chosen = st.multiselect(label, known, key=key, format_func=labels.__getitem__, select_all=False, **options)
+    """Show a multiselect; values of the view that are not options are dropped.
+
+    It is given its value only where that or a label of it changed: it forgets then what is typed to find an option.
+    """
+    key, labels = key_of(field, list(getattr(view, field) or ())), short_labels(known, called)
+    drawn = {name: labels[name] for name in st.session_state[key] if name in known}
+    if st.session_state.get(f"{key}.drawn") != drawn or list(drawn) != st.session_state[key]:
+        st.session_state[key] = list(drawn)
+    st.session_state[f"{key}.drawn"] = drawn
+    chosen = st.multiselect(
+        label,
+        known,
+        key=key,
+        format_func=labels.__getitem__,
+        select_all=False,
+        persist_state="session",  # gives the value again until the browser has drawn it
+        **options,
+    )
     change: dict[str, Any] = {field: tuple(chosen)}
     return replace(view, **change)
 

@@ -16,7 +16,7 @@ from app.exercises import prediction_chart
 from app.exercises.attempt import carry_out
 from app.exercises.catalogue import browser_zone, state_cell, state_in_words, taught
 from app.ui import components, current_user, dialogs
-from app.ui.html import as_text, joined, nowrap, quiet, run_link, sweep_link, table, wide
+from app.ui.html import as_text, joined, nowrap, quiet, run_link, stacked, sweep_link, table, wide
 from app.ui.widgets import page_address, say_reach
 from engine.errors import counted
 from engine.exercises.attempts import close_exercise, end_class, open_exercise
@@ -149,9 +149,14 @@ def _row(exercise: Exercise, person: str, own: Sequence[ExerciseAttempt], found:
         nowrap(prediction_chart.in_words(exercise, attempt.prediction, with_places=False)),
         nowrap(prediction_chart.in_words(exercise, result.value, with_places=False)),
         wide(apart.words) if apart else "–",
-        wide(" ".join(f"{at}. {answer}" for at, answer in enumerate(attempt.answers, 1))) if attempt.answers else "–",
+        wide(stacked(_lines(attempt.answers))) if attempt.answers else "–",
         nowrap(runs),
     ]
+
+
+def _lines(answers: Sequence[str]) -> list[str]:
+    """Return the lines of numbered answers, as they were typed."""
+    return [line for at, answer in enumerate(answers, 1) for line in f"{at}. {answer}".splitlines()]
 
 
 # ---- The whole class, over all exercises ----------------------------------------------------------------------------

@@ -143,7 +143,8 @@ def take(key: str, usual: Usual, known: Collection[Any] | None = None, *, is_hid
     value = value if known is None or value in known else usual
     if is_hidden and st.session_state.get(widget, value) != value:
         st.session_state[_times(key)] = st.session_state.get(_times(key), 0) + 1
-    st.session_state[_widget(key)] = value
+    if not (is_hidden and isinstance(value, list) and _widget(key) in st.session_state):
+        st.session_state[_widget(key)] = value
     keep(key, usual)
     return value
 
@@ -157,9 +158,13 @@ def kept(key: str, usual: Usual, known: Collection[Any] | None = None) -> dict[s
 def hidden(key: str, usual: Usual) -> dict[str, Any]:
     """Return the same for a widget in a popover. While that is closed, the browser sends the value that it last drew,
     though a link or a button has set another one since. So after each of these it is another widget.
+
+    A list is for a multiselect, which forgets what is typed to find an option whenever it is given its value, also the
+    same one. So it is given that once, and by `persist_state` until the browser has drawn it.
     """
-    take(key, usual, is_hidden=True)
-    return {"key": _widget(key), "on_change": keep, "args": (key, usual)}
+    if not isinstance(take(key, usual, is_hidden=True), list):
+        return {"key": _widget(key), "on_change": keep, "args": (key, usual)}
+    return {"key": _widget(key), "on_change": _keep_list, "args": (key, usual), "persist_state": "session"}
 
 
 def keep(key: str, usual: Usual) -> None:
@@ -172,6 +177,12 @@ def keep(key: str, usual: Usual) -> None:
     elif st.query_params.get_all(key) != ([written] if isinstance(written, str) else written):
         st.query_params[key] = written
     st.session_state[_seen(key)] = st.query_params.get_all(key)
+
+
+def _keep_list(key: str, usual: Usual) -> None:
+    """Keep a changed list, and give it to its widget: a new option then has its label."""
+    st.session_state[_widget(key)] = st.session_state[_widget(key)]
+    keep(key, usual)
 
 
 def _widget(key: str) -> str:

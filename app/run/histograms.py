@@ -50,7 +50,7 @@ def _show(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Read
     heat, said = _heat(run, known, reader), words(known, counts)
     st.header(as_text(known.label), anchor=False, help=as_text(known.help) or None)
     st.markdown(as_text(said))
-    if beside := _expected(run, known, counts):
+    if beside := _expected(run, known, counts, reader):
         st.markdown(as_text(beside))
     columns = st.columns(2 if heat else 1, gap="large")
     with columns[0]:
@@ -78,15 +78,16 @@ def _show(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Read
             st.html(_times_table(known, heat))
 
 
-def _expected(run: Run, known: Histogram, counts: Mapping[str, Counts]) -> str:
-    """Return how mean staleness compares with the value expected for the number of trainers; empty for other
+def _expected(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Reader) -> str:
+    """Return how mean staleness compares with the value expected for the number of trainers, and why; empty for other
     histograms.
     """
     is_ours = "code" not in run.config  # what a method of the lab's own counts is not known
     wanted = expected(run.config) if known.name == HISTOGRAM and is_ours else None
-    return (
-        "" if wanted is None else mean_in_words(run.config["trainers"], wanted, mean(together(counts.values())), [run])
-    )
+    if wanted is None:
+        return ""
+    explained = [] if reader.exercises.withholds([run.id]) else [run]
+    return mean_in_words(run.config["trainers"], wanted, mean(together(counts.values())), explained)
 
 
 def _ranks_table(known: Histogram, counts: Mapping[str, Counts]) -> str:

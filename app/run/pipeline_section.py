@@ -102,12 +102,13 @@ def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader
         config.peer_schedule,
     )
     st.html(tile_row(tiles(found, best)))
-    st.markdown(as_text(f"Batch {shown.number + 1}: {causes(found)} Overview has the mean of all batches."))
-    if formula := by_formula(config, shown):
-        st.caption(as_text(formula))
-    said = advice(found, settings, best, slower_than_fewer_splits(run, shown, reader))
-    st.markdown(f"**Recommendation:** {as_text(said)}")
-    show_disturbance(reader.runs.entry(run.id))
+    if not reader.exercises.withholds([run.id]):
+        st.markdown(as_text(f"Batch {shown.number + 1}: {causes(found)} Overview has the mean of all batches."))
+        if formula := by_formula(config, shown):
+            st.caption(as_text(formula))
+        said = advice(found, settings, best, slower_than_fewer_splits(run, shown, reader))
+        st.markdown(f"**Recommendation:** {as_text(said)}")
+        show_disturbance(reader.runs.entry(run.id))
     st.html(
         table(
             ["Stage", *_HEADERS],

@@ -124,9 +124,7 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
     details = reader.details
     reason = why(run, details.summaries(run.id), details.phases(run.id), details.ranks(run.id))
     has_number = reason != why(run, [], {}, [])
-    attempt = reader.exercises.of_run(run.id)
-    would_answer = attempt and not (attempt.handed_in_at or attempt.class_ended_at)  # questions of an exercise
-    if would_answer or (not has_number and run.active):  # it will have one later
+    if reader.exercises.withholds([run.id]) or (not has_number and run.active):  # it will have one later
         reason = ""
     lines = [term_within(line, "this bubble", "bubble") for line in _in_lines(reason)]
     link_to_guide = guide(run.experiment, section=ANSWERS.get(run.experiment, ""))

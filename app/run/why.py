@@ -28,6 +28,8 @@ class _Recorded:
     summaries: Sequence[Summary]
     phases: Mapping[int, Mapping[str, float]]
     ranks: Sequence[RankRow]
+    words: Mapping[str, str]
+    """What ranks did besides work, by phase."""
 
     def mean(self, name: str) -> float | None:
         """Return the mean of a metric over all its recorded values; None without any."""
@@ -37,18 +39,18 @@ class _Recorded:
         """Return how many finite values of a metric were recorded."""
         return sum(each.count - each.nonfinite for each in self.summaries if each.metric == name)
 
-    def share(self, kind: str, *phases: str) -> str:
-        """Return the share of their time that the ranks of a kind spent in phases, such as `12 %`; empty if none was
-        recorded. It is the sum of the phases' shares as `summary_sentence` shows them, each rounded.
+    def share(self, kind: str, phase: str) -> str:
+        """Return the share of their time that the ranks of a kind spent in a phase, such as `12 %`; empty if none was
+        recorded.
         """
-        shares = _shares(self._spent(kind), phases)
-        return f"{sum(round(100 * share) for share in shares.values())} %" if shares else ""
+        shares = _shares(self._spent(kind), [phase])
+        return f"{100 * shares[phase]:.0f} %" if shares else ""
 
     def exchange(self, kind: str) -> str:
         """Return what the ranks of a kind did besides work, in the words of the run's result, such as `waited 1 % and
         communicated 61 % of the time`; empty if none was recorded.
         """
-        return _idle_in_words(self._spent(kind), _WORDS)
+        return _idle_in_words(self._spent(kind), self.words)
 
     def who(self, kind: str) -> str:
         """Return the ranks of a kind, as the subject of a sentence: `trainers`, or `the trainer` where it is alone."""
@@ -90,7 +92,8 @@ def why(
 ) -> str:
     """Return the sentence of a run's system and mode; empty for exhibits, and for runs of other programs."""
     said = _WHY.get(run.experiment)
-    return said(_Recorded(run.config, goals(run), summaries, phases, ranks)) if said else ""
+    words = _words(run.experiment)
+    return said(_Recorded(run.config, goals(run), summaries, phases, ranks, words)) if said else ""
 
 
 def _hogwild(run: _Recorded) -> str:
@@ -123,14 +126,14 @@ def _hogwild(run: _Recorded) -> str:
 def _parameter_server(run: _Recorded) -> str:
     trainers = run.count("trainers")
     batch = run.count("batch_update_size", trainers)
-    waited = run.share("trainer", "wait")
+    waited = run.exchange("trainer")
     if run.is_alone("trainer"):
-        cost = f"here it waited {waited} of its time" if waited else "how long it waited is not recorded here"
+        cost = f"here it {waited}" if waited else "it is not recorded here"
         return (
             "Why a batch of 1: there is 1 trainer, so each of its gradients is an update, none is stale, and it waits "
             f"for the server only; {cost}."
         )
-    cost = f"here trainers waited {waited} of their time" if waited else "it is not recorded here"
+    cost = f"here trainers {waited}" if waited else "it is not recorded here"
     if batch < trainers:
         stale = run.mean("perf/staleness")
         late = "late gradients made the mean staleness"
@@ -141,12 +144,13 @@ def _parameter_server(run: _Recorded) -> str:
         )
     return (
         f"Why a batch of {batch}: one update from the gradients of all trainers, computed from the same weights, so "
-        f"none is stale; the price is waiting for the slowest: {cost}."
+        f"none is stale; the price is waiting for the slowest and for the exchange with the server: {cost}."
     )
 
 
 def _async_sgd(run: _Recorded) -> str:
-    others, stale = run.count("trainers") - 1, run.mean("perf/staleness")
+    others, stale, bound = run.count("trainers") - 1, run.mean("perf/staleness"), run.settings.get("staleness_bound")
+    only = "" if bound is None else f" but at the staleness bound of {bound}"
     here = f"here it is {age_in_words(stale)}" if stale is not None else "here it is not recorded"
     waited = run.exchange("trainer")
     cost = f"; the price: {run.who('trainer')} {waited}: {EXCHANGE_OF_TRAINERS}" if waited else ""
@@ -156,9 +160,9 @@ def _async_sgd(run: _Recorded) -> str:
             f"so the mean staleness is N - 1 = 0; {here}{cost}."
         )
     return (
-        f"Why stale: the server applies each gradient as it arrives, so no trainer waits for another one, and others "
-        f"update in between. With {counted(others + 1, 'trainer')}, however fast each is, the mean staleness is at "
-        f"most N - 1 = {others}, less where one ends before another; {here}{cost}."
+        f"Why stale: the server applies each gradient as it arrives, so no trainer waits for another one{only}, and "
+        f"others update in between. With {counted(others + 1, 'trainer')}, however fast each is, the mean staleness is "
+        f"at most N - 1 = {others}, less where one ends before another; {here}{cost}."
     )
 
 
@@ -228,9 +232,9 @@ def _times(count: int) -> str:
 def _dppo(run: _Recorded) -> str:
     age = run.mean("perf/policy_age")
     here = f"here {age_in_words(age)} old" if age is not None else "its age is not recorded here"
-    waited = run.share("collector", "wait", "lock")
+    waited = run.exchange("collector")
     is_alone, who = run.is_alone("collector"), run.who("collector")
-    cost = f"; {who} waited {waited} of {'its' if is_alone else 'their'} time" if waited else ""
+    cost = f"; {who} {waited}" if waited else ""
     play, wait, read = ("plays", "waits", "it does not read") if is_alone else ("play", "wait", "none reads")
     bound = run.count("max_queue_size", 2 * run.count("collectors"))
     match run.settings.get("mode"):
@@ -259,14 +263,15 @@ def _solved(run: _Recorded) -> str:
     goal = run.goals.get("test/episodic_return")
     if goal is None:
         return ""
+    solved = f" Solved means a mean of at least {number(goal)} in 100 greedy episodes"
     every = run.settings.get("evaluate_every_s")
-    when = f"every {number(every)} s and at the end" if isinstance(every, int | float) and every else "at the end"
-    then = (
-        "the run ends early, with that policy as its result"
-        if run.settings.get("stop_when_solved")
-        else "training continues to the end, and the last policy is the result"
+    if not (run.settings.get("stop_when_solved") and isinstance(every, int | float) and every):
+        return f"{solved}, played at the end; training continues to the end, and the last policy is the result."
+    tested = f"every {number(every)} s, {counted(run.count('evaluation_episodes'), 'episode')} test the newest policy"
+    return (
+        f"{solved}; {tested}, and if their mean reaches it, the 100 are played while training continues; if these "
+        "reach it too, the run ends early, with the policy that they tested as its result."
     )
-    return f" Solved means a mean of at least {number(goal)} in 100 greedy episodes, tested {when}; {then}."
 
 
 def _pipeline(run: _Recorded) -> str:
@@ -444,7 +449,7 @@ def _waiting(run: Run, phases: Mapping[int, Mapping[str, float]], ranks: Sequenc
     if len(measured) < 2:
         return ""
     who = f"{next(iter(kinds.values()))}s" if len(set(kinds.values())) == 1 else "ranks"
-    did = _idle_in_words(measured, {**_WORDS, **_WORDS_OF.get(run.experiment, {})})
+    did = _idle_in_words(measured, _words(run.experiment))
     return f"{who} {did}" if did else ""
 
 
@@ -473,8 +478,15 @@ ANSWERS = {
     "tensor_parallel": "what-does-splitting-a-layer-cost",
 }
 """The section of each experiment's guide that explains why its system works as it does."""
-_WORDS_OF: Mapping[str, Mapping[str, str]] = {"hogwild": {"wait": "waited for the end of the others"}}
+_WORDS_OF: Mapping[str, Mapping[str, str]] = {
+    "hogwild": {"wait": "waited for the end of the others"},
+    "async_sgd": {"wait": "waited for a turn at the server"},
+}
 """Words of systems whose ranks wait only for one thing."""
+
+
+def _words(experiment: str) -> Mapping[str, str]:
+    return {**_WORDS, **_WORDS_OF.get(experiment, {})}
 
 
 def _staleness(summaries: Sequence[Summary]) -> str:

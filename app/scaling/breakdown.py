@@ -179,7 +179,8 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
     cautions = [means, *([found.left_out] if found.left_out else [])]
     for sentence in cautions:
         st.caption(as_text(sentence))
-    sentences = _findings(found, steps(found.timings, phases))
+    withheld = reader.exercises.withholds(timing.run_id for timing in found.timings)
+    sentences = [] if withheld else _findings(found, steps(found.timings, phases))
     for sentence in sentences:
         st.markdown(as_text(sentence))
     page_capture.words([*cautions, *sentences])
@@ -242,7 +243,7 @@ def _findings(found: Study, moves: Sequence[CountStep]) -> list[str]:
         own, title = [move for move in moves if move.line == line], line_title(found, line)
         if not own:
             continue
-        at, start = break_even(own), f"{title}: " if title else ""
+        at, start = break_even(own), found.caveat + (f"{title}: " if title else "")
         known = {size.count: size.speed_up for size in sizes(found.of(line), statistic=found.statistic)}
         first, second = own[0].first, own[0].second
         largest = own[-1].second

@@ -71,7 +71,8 @@ def staleness(
     for run in found:
         lines.setdefault(_title(told, run.line), []).append(run)
     by_line = {name: sizes(own, metric(result).bounds) for name, own in lines.items()}
-    _mean_section(lines, by_line, finished, key)
+    explained = () if reader.exercises.withholds(run.id for run in finished) else finished
+    _mean_section(lines, by_line, explained, key)
     if result:
         _result_section(lines, by_line, result, key, goes_on=goes_on)
     several = any(size.runs > 1 for own in by_line.values() for size in own)
@@ -120,7 +121,7 @@ def _title(fields: Sequence[str], line: Sequence[object]) -> str:
 def _mean_section(
     lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]], runs: Sequence[RunRow], key: str
 ) -> None:
-    """Show mean against expected staleness, and the distribution in each size."""
+    """Show mean against expected staleness, and the distribution in each size; `runs` explain the means."""
     sentences = []
     for name, own in by_line.items():
         for size in own:

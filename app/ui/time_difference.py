@@ -170,7 +170,8 @@ def time_difference(
         return "neither"
     spent = time_spent(counted, around, phases, by_median=by_median)
     obstacle = not_comparable(runs, around)
-    said = obstacle or why_faster(spent, goal(counted) if goal else None)
+    explained = not reader.exercises.withholds(ids)
+    said = obstacle or why_faster(spent, goal(counted) if goal else None, explained=explained)
     apart = [] if whole or forced else [str(run.id) for own in groups.values() for run in own if run.disturbed]
     if said and apart:
         more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""

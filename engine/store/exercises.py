@@ -4,7 +4,7 @@ its runs and its answers. The files of the exercises are read by `engine.exercis
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -120,6 +120,19 @@ class ExerciseReader:
         """Return the attempt that a run belongs to, if any."""
         row = self.db.row(f"{_ATTEMPT} WHERE id = (SELECT attempt_id FROM attempt_runs WHERE run_id = ?)", [run_id])
         return _as_attempt(row) if row else None
+
+    def withholds(self, run_ids: Iterable[int]) -> bool:
+        """Return whether pages give no explanation of some runs: one of them belongs to an attempt that is still to be
+        handed in, whose questions it would answer.
+        """
+        return (
+            self.db.row(
+                "SELECT 1 FROM attempt_runs JOIN attempts ON id = attempt_id WHERE handed_in_at IS NULL AND"
+                " class_ended_at IS NULL AND run_id IN (SELECT value FROM json_each(?)) LIMIT 1",
+                [json.dumps([*run_ids])],
+            )
+            is not None
+        )
 
     def attempt(self, attempt_id: int) -> ExerciseAttempt:
         """Return one attempt; raises StoreError."""

@@ -126,6 +126,20 @@ def test_the_sweet_spot_is_named_with_why_its_neighbours_are_slower(
     assert said in answered(home, SPLITS, splits(**times))
 
 
+def test_there_is_no_answer_yet_while_a_run_has_not_ended_whatever_the_others_came_to(home: Home) -> None:
+    sweep_id = launched(home, SPLITS)
+    with Store.open(home) as store:
+        *others, last = store.read.sweeps.runs(sweep_id)
+        for ended, begin in (
+            (others, "No answer yet: 0 of 4 combinations have a complete run."),
+            ([last], "No answer to"),
+        ):
+            for run in ended:
+                store.runs.cancel(run.id, by="Ada")
+            sweep, runs = store.read.sweeps.one(sweep_id), store.read.sweeps.runs(sweep_id)
+            assert answer(sweep, runs, store.read).startswith(begin)
+
+
 def test_two_neighbours_that_are_slower_for_the_same_reason_share_it(home: Home) -> None:
     times = {1: 20.0, 2: 12.0, 4: 10.0, 8: 14.0}
     said = answered(home, SPLITS, lambda config: {"time_s": times[config["splits"]], "phases": {}, "points": {}})

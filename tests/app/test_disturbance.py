@@ -231,6 +231,16 @@ def test_every_view_says_that_sizes_whose_range_of_speed_up_includes_1_do_not_di
     assert "No break-even estimate: no clear difference from 1 to 2 trainers." in breakdown
 
 
+def test_findings_from_disturbed_runs_say_so_in_each_view(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2]}, 1)
+    disturb(home, *at_2(home, sweep_id), 31.4, 5.0)
+    for name in ("Time breakdown", "Scaling"):
+        words = all_words(view(sweep_id, name, disturbed="true"))
+        assert words.count("With disturbed runs: ") == 2, "the answer and the finding"
+    words = all_words(view(sweep_id, "Time breakdown"))
+    assert words.count("With disturbed runs: ") == 1, "the answer, which undisturbed runs alone don't give; no finding"
+
+
 def test_a_law_without_the_disturbed_runs_is_the_quiet_one_within_its_interval(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2, 3, 4, 6]}, 3)
 

@@ -42,6 +42,13 @@ LATE = """() => {
   };
 }"""
 """Delays the scripts of our components, which Streamlit imports from blobs, until `window.load()`."""
+COUNT_RUNS = """() => {
+  const app = document.querySelector('[data-testid=stApp]');
+  window.ended = 0;
+  new MutationObserver(() => (window.ended += app.dataset.testScriptState === 'notRunning'))
+    .observe(app, { attributes: true, attributeFilter: ['data-test-script-state'] });
+}"""
+"""Has the page count in `window.ended` the runs of its script that have ended since."""
 PAST_MS = 60_000
 """Longer than any pause of a page that goes on asking, by the page's own clock, which tests put forward."""
 
@@ -294,3 +301,33 @@ def test_a_histogram_grows_with_its_run_on_the_same_node(lab: Lab, page: Page, s
     expect(page.get_by_text("75% done")).to_be_visible()
     settle(page)
     assert heat.evaluate("plot => plot.redrawn") is None, "nothing was pushed, so nothing is drawn"
+
+
+@pytest.mark.parametrize(
+    ("path", "button", "field", "typed"),
+    [
+        ("/runs?show=active", "Columns", "Columns", "accur"),
+        ("/runs?show=active", "Filters", "Experiment", "hog"),
+        ("/compare?runs={run}", "", "Metrics", "accur"),
+        ("/compare?runs={run}", "", "Columns", "accur"),
+    ],
+)
+def test_what_is_typed_to_find_an_option_outlives_updates(
+    lab: Lab, page: Page, store: Store, run: int, path: str, button: str, field: str, typed: str
+) -> None:
+    page.goto(f"{lab.address}{path.format(run=run)}")
+    settle(page)
+    if button:
+        page.get_by_role("button", name=button, exact=True).click()
+    search = page.get_by_role("combobox", name=field, exact=True)
+    choice = page.get_by_test_id("stMultiSelect").filter(has=search)
+    chosen = choice.inner_text()
+    search.fill(typed)
+    page.evaluate(COUNT_RUNS)
+    for part in range(2):
+        before = page.evaluate("window.ended")
+        basic.record(store, run, steps=20, first=101 + 20 * part)
+        page.wait_for_function("before => window.ended > before", arg=before)
+        settle(page)
+        expect(search).to_have_value(typed)
+    assert choice.inner_text() == chosen

@@ -9,7 +9,14 @@ from typing import Any
 
 from engine.analysis.result import metric_in_words, not_learned, reached_most
 from engine.analysis.run_values import lower_title, measured, split
-from engine.analysis.scaling.scaling_data import NoAnswer, by_values, count_in_words, study, words_of
+from engine.analysis.scaling.scaling_data import (
+    WITH_DISTURBED,
+    NoAnswer,
+    by_values,
+    count_in_words,
+    study,
+    words_of,
+)
 from engine.analysis.scaling.speedup import REFERENCE, in_words, is_unclear, why_no_fit
 from engine.analysis.scaling.speedup import sizes as sizes_of
 from engine.analysis.scaling.staleness import HISTOGRAM, NoPrice, Price, price, rounded, sizes, stale_runs
@@ -103,16 +110,18 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
         about = _trade_off if isinstance(ready.answer, TradeOff) else _ANSWERS[ready.answer]
         said = about(ready, sweep, counted, reader)
     except NoAnswer as why:
-        if goes_on and why.needs <= left:
-            more = f"{why.needs} more run{' has' if why.needs == 1 else 's of different values have'}"
+        if goes_on:
             beside = f" {left_out} disturbed ones are left out: include them to see an answer now." if left_out else ""
+            if why.needs > left:  # of what is left: a run that ends now may still be repeated
+                return f"No answer yet: {why}.{beside}"
+            more = f"{why.needs} more run{' has' if why.needs == 1 else 's of different values have'}"
             return f"No answer yet: at least {more} to end{' undisturbed' if left_out else ''}.{beside}"
         none = f"Times have no answer: {why}." if reached else f'No answer to "{ready.question}": {why}.'
         return f"{reached} {none}".strip()
     if ready.is_timed and (busy := [run.disturbance or 0.0 for run in counted if run.disturbed]):
         took = "{} %".format(" to ".join(dict.fromkeys(f"{100 * share:.0f}" for share in (min(busy), max(busy)))))
         whose = f"the CPU time of {len(busy)} of {len(counted)} runs"
-        said = f"With disturbed runs: {said} Other programs took {took} of {whose}: repeat them on an idle machine."
+        said = f"{WITH_DISTURBED}{said} Other programs took {took} of {whose}: repeat them on an idle machine."
     if goes_on:
         said = f"So far: {said}"
     if lacking:

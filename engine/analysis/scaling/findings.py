@@ -100,5 +100,5 @@ def verdicts(found: Study, laws: Fitted, lines: Mapping[str, Sequence[SpeedupPoi
             if known and not is_flat(lines[title])
             else speedup.in_words(lines[title], plural, singular)
         )
-        said += [f"{title}: {words}" if title else words] if words else []
+        said += [f"{found.caveat}{title}: {words}" if title else f"{found.caveat}{words}"] if words else []
     return said

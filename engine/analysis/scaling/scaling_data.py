@@ -55,6 +55,9 @@ class TimedRun:
         return throughput(self.work, self.execution_time_s) or 0.0
 
 
+WITH_DISTURBED = "With disturbed runs: "
+
+
 @dataclass(frozen=True)
 class Study:
     """Finished runs by count, and obstacles to comparing them."""
@@ -73,6 +76,8 @@ class Study:
     """Which these are, as a sentence; empty if there are none."""
     statistic: Statistic = "mean"
     """The statistic over seeds: the median for a sweep for timing."""
+    caveat: str = ""
+    """What findings begin with where disturbed runs count: `WITH_DISTURBED`; else empty."""
 
     def line_keys(self) -> list[tuple[Any, ...]]:
         """Return the lines in order of first appearance."""
@@ -125,6 +130,7 @@ def study(
         tuple(timing for timing in timings if timing.run_id in apart),
         left_out([run for run in timed if run.id in apart]),
         statistic,
+        WITH_DISTURBED if with_disturbed and any(run.disturbed for run in timed) else "",
     )
 
 

@@ -183,14 +183,17 @@ def age_in_words(mean: float) -> str:
 
 
 def mean_in_words(trainers: int, wanted: float, found: float, runs: Iterable[Run | RunRow]) -> str:
-    """Return the mean age of gradients in some runs and the most that N trainers can have, as a sentence."""
+    """Return the mean age of gradients in some runs and the most that N trainers can have, as a sentence; without runs,
+    not why it is lower.
+    """
     who = f"{trainers} {'trainer' if trainers == 1 else 'trainers'}"
     batch = round(trainers / (wanted + 1))
     accounts = f"N - 1 = {trainers - 1}" if batch == 1 else f"N / {batch} - 1 = {wanted:.3g}"
     said = f"With {who}, mean staleness is {age_in_words(found)} (at most {accounts})"
-    if found >= wanted - NEAR * max(1.0, wanted):
+    whys = dict.fromkeys(why for run in runs for why in _less(run))
+    if not whys or found >= wanted - NEAR * max(1.0, wanted):
         return f"{said}."
-    return f"{said}: lower, because {' and '.join(dict.fromkeys(why for run in runs for why in _less(run)))}."
+    return f"{said}: lower, because {' and '.join(whys)}."
 
 
 def _less(run: Run | RunRow) -> Iterable[str]:

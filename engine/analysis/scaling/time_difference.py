@@ -151,8 +151,8 @@ def is_work_unequal(found: Sequence[TimeSpent]) -> bool:
     return min(amounts, default=0.0) > 0 and max(amounts) > (1 + ALIKE) * min(amounts)
 
 
-def why_faster(found: Sequence[TimeSpent], goal: Goal | None = None) -> str:
-    """Return which was fastest and what explains it, as some sentences; empty with less than two.
+def why_faster(found: Sequence[TimeSpent], goal: Goal | None = None, *, explained: bool = True) -> str:
+    """Return which was fastest and, `explained`, why, as some sentences; empty with less than two.
 
     Different amounts of work are named first; then, and with a goal, work per second is compared. The fastest is
     compared with the slowest, and with the first at the goal. Last come the oversubscribed ones.
@@ -165,13 +165,15 @@ def why_faster(found: Sequence[TimeSpent], goal: Goal | None = None) -> str:
     caution = f" Oversubscribed: {named}; these timings are not valid for speed-up." if shared else ""
     if is_work_unequal(found):
         lead = "After unequal work, times alone do not compare. "
-        return lead + _compared(found, lambda each: each.time_s / each.amount, found[0].unit, goal) + caution
+        return lead + _compared(found, lambda each: each.time_s / each.amount, found[0].unit, goal, explained) + caution
     if goal and goal.first() and all(amount > 0 for each in found for amount in each.work):
-        return _compared(found, lambda each: each.time_s / each.amount, found[0].unit, goal) + caution
-    return _compared(found, lambda each: each.time_s, "", None) + caution
+        return _compared(found, lambda each: each.time_s / each.amount, found[0].unit, goal, explained) + caution
+    return _compared(found, lambda each: each.time_s, "", None, explained) + caution
 
 
-def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], unit: str, goal: Goal | None) -> str:
+def _compared(
+    found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], unit: str, goal: Goal | None, explained: bool
+) -> str:
     """Return the comparison of the lowest and highest time, or time per unit of work, and which reached the goal
     first.
     """
@@ -204,7 +206,8 @@ def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], un
     )
     near = [each.name for each in found if each is not fast and cost(each) <= (1 + ALIKE) * cost(fast)]
     alike = f" Within {100 * ALIKE:.0f} % of the fastest: {', '.join(near)}." if near else ""
-    return f"{said}{alike} {_reason(fast, slow, cost, unit)}{goal.before(fast.name) if goal else ''}"
+    reason = f" {_reason(fast, slow, cost, unit)}" if explained else ""
+    return f"{said}{alike}{reason}{goal.before(fast.name) if goal else ''}"
 
 
 def ratio(fast: TimeSpent, slow: TimeSpent, unit: str) -> Interval:

@@ -12,10 +12,11 @@ from engine.exercises.attempts import close_exercise, hand_in, open_exercise
 from engine.exercises.catalogue import ExerciseCatalogue
 from engine.home import Home
 from engine.store import Reader, Store
+from engine.store.timestamps import now
 from tests.app.browsing import Client
 from tests.app.reading import all_words, give_name, html, opened, said
 from tests.exercises.labs import WORKER
-from tests.labs import classes, people
+from tests.labs import classes, people, small
 from tests.labs.museum import visit
 from tests.labs.people import sign_in
 from tests.waiting import PATIENCE_S
@@ -353,6 +354,15 @@ def test_predictions_and_results_are_one_chart(home: Home) -> None:
     assert in_words(speed, None) == "–" and in_words(accuracy, 90.0) == "90.00 %"
 
 
+def test_answers_keep_their_lines_in_the_table_of_students(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    exercise = classes.write(home, "speed").exercise("speed")
+    open_exercise(home, "speed", by="Teacher")
+    done = classes.attempt(home, exercise, [(1, 2), (2, 4)], "Ada", changes={})
+    classes.play(home, done)
+    hand_in(home, done.id, ["First.\nThen <b>more.\n\nLast."], by="Ada")
+    assert "1. First.<br>Then &lt;b&gt;more.<br><br>Last." in html(page("speed", monkeypatch, "Teacher", view="Class"))
+
+
 def test_the_exhibit_of_a_student_follows_the_hand_in(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     exercise = ExerciseCatalogue(home).exercise("museum_counter")
     attempt = classes.attempt(home, exercise, 30_000, "Ada", changes={})
@@ -390,3 +400,34 @@ def test_terms_are_marked_once_and_links_open_the_documentation(home: Home) -> N
     assert "[staleness](#term=staleness)" in text and "[mini-batches](#term=mini-batch)" in text
     classes.write(home, "speed")
     assert "(/docs?page=experiments/hogwild)" in said(page("speed"))
+
+
+def test_pages_of_runs_and_sweeps_explain_nothing_before_the_hand_in(home: Home) -> None:
+    lab, catalogue = small.fill(home), classes.write(home, "accuracy")
+    with Store.open(home) as store, store.db.change() as connection:
+        connection.execute("DELETE FROM histograms WHERE bucket > 1")  # the mean is below its bound
+    explained = {
+        ("run", f"run={lab.stale}&section=Overview"): "Why stale:",
+        ("run", f"run={lab.stale}&section=Histograms"): "lower, because",
+        ("run", f"run={lab.pipeline}&section=Pipeline"): "Recommendation:",
+        ("sweep", f"sweep={lab.sweep}&view=Time breakdown"): "Every added rank pays off",
+        ("sweep", f"sweep={lab.sweep}&number=Execution time"): "Waiting and communication took",
+        ("sweep", f"sweep={lab.sweep}&view=Scaling"): "ranks of 8 trainers waited and communicated",
+    }
+
+    def shown(page: str, query: str) -> str:
+        return all_words(opened(page, dict(part.split("=") for part in query.split("&"))))
+
+    for place, words in explained.items():
+        assert words in shown(*place), place
+    attempt = classes.attempt(home, catalogue.exercise("accuracy"), 90.0, "Ada")
+    with Store.open(home) as store, store.db.change() as connection:
+        connection.execute("INSERT INTO attempt_runs SELECT id, ? FROM runs", [attempt.id])
+    for place, words in explained.items():
+        assert words not in shown(*place), place
+    assert "With 2 trainers, mean staleness is" in shown("run", f"run={lab.stale}&section=Histograms")
+    assert "Fastest" in shown("sweep", f"sweep={lab.sweep}&number=Execution time")
+    with Store.open(home) as store, store.db.change() as connection:
+        connection.execute("UPDATE attempts SET handed_in_at = ?", [now()])
+    for place, words in explained.items():
+        assert words in shown(*place), place
