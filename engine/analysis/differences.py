@@ -2,6 +2,7 @@
 
 import difflib
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,7 +79,8 @@ def _comparable(value: Any) -> str:
 
 def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str]) -> str:
     """Return the settings besides the `varied` ones, which names of groups hold, that differ between compared groups of
-    runs although all have them, as a sentence; empty without any. Seeds, lengths and what is trained are left out.
+    runs although all have them, as a sentence; empty without any. One whose values each group has in equal shares
+    explains nothing. Seeds, lengths and what is trained are left out.
     """
     runs = [run for own in groups.values() for run in own]
     if len(groups) < 2:
@@ -93,10 +95,13 @@ def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str])
         if len({repr(run.config[name]) for run in used}) <= 1 and len({run.experiment for run in runs}) == 1:
             continue
         held: dict[str, dict[str, None]] = {}
+        shares = set[frozenset[tuple[str, float]]]()
         for group, own in groups.items():
-            for run in (run for run in own if name not in unused[run.id]):
-                held.setdefault(_in_words(run, name), {})[group] = None
-        if len(held) > 1:
+            values = [_in_words(run, name) for run in own if name not in unused[run.id]]
+            for value in values:
+                held.setdefault(value, {})[group] = None
+            shares.add(frozenset((value, count / len(values)) for value, count in Counter(values).items()))
+        if len(held) > 1 and len(shares) > 1:
             found.append(f"{lower_title(name)} {_values(held, [run.config[name] for run in used])}")
     if not found:
         return ""

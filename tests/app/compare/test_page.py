@@ -677,6 +677,19 @@ def test_settings_with_many_values_are_ranges_or_a_few_values(reader: Reader, id
     )
 
 
+def test_a_setting_that_varies_alike_within_each_group_explains_no_difference_between_them(
+    reader: Reader, ids: list[int]
+) -> None:
+    run = reader.runs.some(ids[:1])[0]
+    groups = {
+        f"lr {lr}": [replace(run, experiment="pets", config={"batch_size": size, "lr": lr}) for size in (64, 128)]
+        for lr in (0.1, 0.3)
+    }
+    assert may_explain(groups, ["lr"]) == ""
+    groups["lr 0.3"].pop()
+    assert "batch size 64 (lr 0.1, lr 0.3) and 128 (lr 0.1)" in may_explain(groups, ["lr"])
+
+
 def test_settings_that_names_of_runs_do_not_hold_may_explain_a_result(home: Home, store: Store) -> None:
     ids = []
     for size in (8, 64, 1024):
