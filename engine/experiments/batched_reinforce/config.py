@@ -97,7 +97,7 @@ EXPERIMENT = Experiment(
             "quick",
             {"mode": "batched, per_call", "observers": "1, 4"},
             "contest",
-            run_s=15,
+            run_s=28,
         ),
     ),
     presets={

@@ -185,7 +185,7 @@ EXPERIMENT = Experiment(
                 is_relative=True,
                 baseline={"max_lag": 0},
             ),
-            run_s=25,
+            run_s=10,
         ),
     ),
     goals=lambda config: rewards_that_solve(config.environment),

@@ -290,14 +290,14 @@ EXPERIMENT = Experiment(
     "overlap.",
     config=PipelineConfig,
     ready_sweeps=(
-        ReadySweep("Find the sweet spot of splits", "quick", {"splits": "1, 2, 4, 8"}, "sweet spot", run_s=20),
+        ReadySweep("Find the sweet spot of splits", "quick", {"splits": "1, 2, 4, 8"}, "sweet spot", run_s=25),
         ReadySweep(
             "Where did the bubble go?",
             "gpt",
             {"mode": "gpipe, 1f1b, interleaved, zb_h1"},
             "contest",
             changes={"batches": 10, "sleep_ms": 40},
-            run_s=15,
+            run_s=19,
         ),
     ),
     presets={

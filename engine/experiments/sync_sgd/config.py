@@ -284,7 +284,7 @@ EXPERIMENT = Experiment(
             {"compression": "none, bf16, e3m0, powersgd, topk, sign"},
             TradeOff("perf/exchanged.last", "test/accuracy.last", 2, baseline={"compression": "none"}),
             changes={"evaluate_every": 0},
-            run_s=9,
+            run_s=6,
         ),
         ReadySweep(
             "How rarely may trainers average?",
@@ -293,7 +293,7 @@ EXPERIMENT = Experiment(
             TradeOff("perf/exchanged.last", "test/accuracy.last", 2, baseline={"sync": "gradients"}),
             changes={"rounds": 8, "average_every": 50, "optimizer": "adamw", "learning_rate": 0.001}
             | {"schedule": "constant", "evaluate_every": 0},
-            run_s=9,
+            run_s=5,
         ),
     ),
     pattern="average",

@@ -31,6 +31,10 @@ SHOWN = """plot => {
     legend: plot._fullLayout.showlegend,
   };
 }"""
+HOLDS_ITS_TITLE = """plot => {
+  const [title, whole] = [plot.querySelector('.xtitle'), plot].map((each) => each?.getBoundingClientRect());
+  return title?.width > 0 && whole.x <= title.x && title.right <= whole.right;
+}"""
 CROSSHAIRS = """() => [...document.querySelectorAll('.pl-crosshair')].filter((line) => !line.hidden).map((line) => {
   const plot = line.closest('.js-plotly-plot');
   const { xaxis } = plot._fullLayout;
@@ -164,10 +168,8 @@ def test_on_a_phone_the_titles_of_a_presented_chart_and_its_close_button_are_who
     page.goto(f"{lab.address}/run?run={lab.compared[0]}&present=curve train/loss")
     chart = page.locator(".pl-plot[data-metric='train/loss']")
     wait_until(lambda: chart.count() and chart.evaluate(SHOWN)["fills"], "the chart is presented")
+    wait_until(lambda: chart.evaluate(SHOWN)["line"] > 4 and chart.evaluate(HOLDS_ITS_TITLE), "it is drawn again")
     settle(page)
-    title, whole = (each.bounding_box() for each in (chart.locator(".xtitle"), chart))
-    assert title and whole
-    assert whole["x"] <= title["x"] and title["x"] + title["width"] <= whole["x"] + whole["width"]
     close = chart.locator('.modebar-btn[data-title^="Present"]')
     expect(close).to_have_text("Close")
     assert close.evaluate("button => button.scrollHeight <= button.clientHeight")
