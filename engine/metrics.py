@@ -298,16 +298,18 @@ def _of_a_rate(name: str) -> Metric | None:
 
 
 _LOWER = re.compile(
-    r"(?<![a-z])(loss|losses|err|error|perplexity|ppl|nll|r?mse|mae|cross_?entropy)(?![a-z])"
-    r"|(?<![a-z])(latency|runtime|duration|time)(_m?s)?(?= |$)"
+    r"(loss|losses|errors?)(?![a-z])|(?<![a-z])(m?err|perplexity|ppl|nll|r?mse|mae|cross_?entropy)(?![a-z])"
+    r"|(?<![a-z])(latency|runtime|duration|time)((_p\d+|_total)?(_(m?s|seconds))?)(?= |$)"
 )
-_HIGHER = re.compile(r"(?<![a-z])(acc|accuracy|f1|auc|auroc|rew|reward|return|score|bleu|map)(?![a-z])")
-"""Words in the names of metrics whose lower or higher values are usually better."""
+_HIGHER = re.compile(
+    r"(acc|accuracy|accuracies)(?![a-z])|(?<![a-z])(f1|(pr|roc)?auc(pr|roc)?|rew|rewards?|returns?|scores?|bleu|map)(?![a-z])"
+)
+"""Words in the names of metrics whose lower or higher values are usually better; some also end a longer word."""
 
 
 @lru_cache(4096)
 def _better_by_name(name: str) -> Literal["max", "min"] | None:
-    low = f"{re.sub('(?<=[a-z])(?=[A-Z])', '_', name)} {name}".lower()
+    low = f"{re.sub('(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])', '_', name)} {name}".lower()
     return "min" if _LOWER.search(low) else "max" if _HIGHER.search(low) else None
 
 

@@ -24,7 +24,7 @@ from engine.analysis.run_values import measured
 from engine.analysis.run_values import newest as newest_runs
 from engine.analysis.scaling.answers import answer, charted, question
 from engine.analysis.scaling.findings import of_sweep
-from engine.analysis.scaling.scaling_data import by_values
+from engine.analysis.scaling.scaling_data import WITH_DISTURBED, by_values
 from engine.analysis.statistics.intervals import Statistic
 from engine.analysis.total_work import counted
 from engine.experiment import TradeOff
@@ -75,10 +75,11 @@ def page(sweep_id: int) -> None:
             show_unequal_work(counted(groups), reader)
             show_not_learned(counted(groups))
             of_speed = not is_for_learning(sweep)
+            usual = headline(sweep, every, groups, reader, False)
             whole = shows_times(view, of_speed, sweep, runs) and disturbed_choice(
-                groups, reader, sweep_id=sweep_id, of_speed=of_speed
+                groups, reader, sweep_id=sweep_id, of_speed=of_speed, is_answered=WITH_DISTURBED in usual
             )
-            if said := headline(sweep, every, groups, reader, whole):
+            if said := headline(sweep, every, groups, reader, True) if whole else usual:
                 above.markdown(f"**{as_text(said)}**")
                 if chart := chart_of_answer(sweep, runs, view, whole):
                     above.html(chart)

@@ -69,14 +69,14 @@ def hand_out(exercise: Exercise, state: ExerciseState) -> None:
             key=f"exercise.{exercise.name}.first.{state.class_first if is_open else None}",
             **current_user.control("open exercise", help=words),
         )
-        if is_open and first != state.class_first:
-            carry_out(partial(_open, exercise.name, state.deadline or "", first))
-        elif opened and is_open and not deadline:
+        if opened and is_open and not deadline:
             st.error("Choose a deadline first.")
         elif opened or freed:
             carry_out(partial(_open, exercise.name, "" if freed else deadline, first))
         elif closed:
             carry_out(lambda by: close_exercise(Home.find(), exercise.name, by=by))
+        elif is_open and first != state.class_first:
+            carry_out(partial(_open, exercise.name, state.deadline or "", first))
 
 
 def _open(name: str, deadline: str, class_first: bool, by: str) -> None:

@@ -83,6 +83,9 @@ def standing(home: Home, since: str, without: frozenset[str] = frozenset()) -> H
 
 def shared(home: Home, since: str, without: frozenset[str]) -> HomeStanding:
     """Return the state of the lab at most a second ago."""
+    if without:
+        with Reader.open(home) as reader:  # a content is kept for each set, so of these alone
+            without &= {each.name for each in reader.exercises.states().values() if each.opened_by and each.is_open}
     second = int(time.monotonic() / EVERY_S)
     return _made(home, since, without, _labs.get((home.database, without), second, lambda: _lab(home, without)))
 

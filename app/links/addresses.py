@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import parse_qsl, unquote_plus, urlencode
 
 import streamlit as st
 
@@ -43,7 +43,7 @@ def current(path: str, query: str) -> str | None:
     """
     pairs = parse_qsl(query, keep_blank_values=True)
     if path in FILTERED and any(name in ("filter", "latest") and _is_encoded(value) for name, value in pairs):
-        decoded = urlencode([(name, unquote(value)) for name, value in pairs])
+        decoded = urlencode([(name, unquote_plus(value)) for name, value in pairs])
         return current(path, decoded) or f"{path}?{decoded}"
     if path == HOME:  # by the name in the navigation; Streamlit says that this page does not exist
         return f"/?{query}" if query else "/"
@@ -71,8 +71,8 @@ def current(path: str, query: str) -> str | None:
 
 
 def _is_encoded(text: str) -> bool:
-    """Return whether a filter is still encoded: it has no space, and an escape where no filter has a percent sign."""
-    return not re.search(r"\s", text) and _ENCODED.search(QUOTED.sub("", text)) is not None
+    """Return whether a filter is still encoded: it has an escape where no filter has a percent sign."""
+    return _ENCODED.search(QUOTED.sub("", text)) is not None
 
 
 def _of_runs(name: str, value: str) -> Sequence[tuple[str, str]]:

@@ -94,9 +94,11 @@ def disturbed_choice(
     sweep_id: int | None = None,
     key: str = "",
     of_speed: bool = True,
+    is_answered: bool = False,
 ) -> bool:
     """Show the choice to count disturbed runs if there are any, beside it what that means: that the speed of the other
-    runs can't be compared, unless the question is not `of_speed`, or how many are disturbed; return the choice.
+    runs can't be compared, unless the question is not `of_speed` or the page `is_answered` from disturbed runs, or how
+    many are disturbed; return the choice.
     """
     done = complete(groups)
     runs = [run for own in done.values() for run in own]
@@ -112,7 +114,7 @@ def disturbed_choice(
                 f"{counted(len(runs), 'run')}: their "
                 "times, and differences between them, are not reliable."
             )
-        elif of_speed and _are_too_few(done):
+        elif of_speed and not is_answered and _are_too_few(done):
             around = reader.studies.surroundings([run.id for run in runs])
             if not (is_speed_unknown(runs, around) or not_comparable(runs, around)):
                 _show_disturbed(done, reader, sweep_id)

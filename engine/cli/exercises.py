@@ -60,14 +60,16 @@ def check_command(file: Path = FILE, owner: str = OWNER) -> None:
 def open_command(
     name: str = NAME,
     deadline: str = option("Such as '2026-05-04 16:00', in UTC unless it names its zone.", default=""),
-    not_first: bool = option("Queue the runs of the class behind those that wait; otherwise they go first."),
+    not_first: bool = option(
+        "Queue the runs of the class behind those that wait; otherwise they go first, or as it was set before."
+    ),
     owner: str = OWNER,
 ) -> None:
     """Open an exercise for a class, again after it was closed, or with another deadline.
 
     Runs that the class launches from then on come before other queued runs of their priority.
     """
-    open_exercise(Home.find(), name, by=owner, deadline=deadline, class_first=not not_first)
+    open_exercise(Home.find(), name, by=owner, deadline=deadline, class_first=False if not_first else None)
     answer({"open": name}, f"Exercise {name} is open.")
 
 

@@ -87,9 +87,10 @@ def hand_in(home: Home, attempt_id: int, answers: Sequence[str], *, by: str) -> 
 # ---- The teacher's way ----------------------------------------------------------------------------------------------
 
 
-def open_exercise(home: Home, name: str, *, by: str, deadline: str = "", class_first: bool = True) -> None:
+def open_exercise(home: Home, name: str, *, by: str, deadline: str = "", class_first: bool | None = None) -> None:
     """Open an exercise of the catalogue for a class, or set another deadline: a time such as `2026-05-04 16:00`, in UTC
-    unless it names its zone; empty for none. With `class_first`, runs of the class come before other queued ones.
+    unless it names its zone; empty for none. With `class_first`, runs of the class come before other queued
+    ones; None keeps it as it was, at first on.
 
     Raises UnknownName, ConfigError for a broken file or an invalid or past deadline, Forbidden.
     """

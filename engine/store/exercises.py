@@ -122,17 +122,17 @@ class ExerciseReader:
         return _as_attempt(row) if row else None
 
     def withholds(self, run_ids: Iterable[int]) -> bool:
-        """Return whether pages give no explanation of some runs: one of them belongs to an attempt that is still to be
-        handed in, whose questions it would answer.
+        """Return whether pages give no explanation of some runs: one of them belongs to an attempt that can still be
+        handed in, whose questions it would answer. One that was given up for a newer one can't.
         """
-        return (
-            self.db.row(
-                "SELECT 1 FROM attempt_runs JOIN attempts ON id = attempt_id WHERE handed_in_at IS NULL AND"
-                " class_ended_at IS NULL AND run_id IN (SELECT value FROM json_each(?)) LIMIT 1",
-                [json.dumps([*run_ids])],
-            )
-            is not None
+        rows = self.db.rows(
+            "SELECT DISTINCT exercise FROM attempt_runs JOIN attempts AS one ON one.id = attempt_id"
+            " WHERE handed_in_at IS NULL AND class_ended_at IS NULL AND run_id IN (SELECT value FROM json_each(?))"
+            " AND NOT EXISTS (SELECT 1 FROM attempts AS newer WHERE newer.exercise = one.exercise AND newer.id > one.id"
+            " AND newer.people = one.people AND newer.handed_in_at IS NOT NULL)",
+            [json.dumps([*run_ids])],
         )
+        return any(self.state(row["exercise"]).is_open for row in rows)
 
     def attempt(self, attempt_id: int) -> ExerciseAttempt:
         """Return one attempt; raises StoreError."""
@@ -182,14 +182,16 @@ class ExerciseCommands:
         self._read = ExerciseReader(db)
 
     @command("open exercise")
-    def open(self, name: str, *, by: str, deadline: str | None = None, class_first: bool = True) -> None:
+    def open(self, name: str, *, by: str, deadline: str | None = None, class_first: bool | None = None) -> None:
         """Open an exercise for a class, or open it again; the deadline, UTC in the store's format, and whether runs
-        that the class launches from now on come before other queued ones, replace those before.
+        that the class launches from now on come before other queued ones, replace those before. None keeps the latter
+        as it was, at first on.
         """
         sql = (
-            "INSERT INTO exercises (name, opened_by, opened_at, deadline, class_first) VALUES (?1, ?2, ?3, ?4, ?5)"
-            " ON CONFLICT DO UPDATE SET opened_by = ?2, opened_at = ?3, deadline = ?4, class_first = ?5,"
-            " closed_by = '', closed_at = NULL, changes = changes + 1"
+            "INSERT INTO exercises (name, opened_by, opened_at, deadline, class_first)"
+            " VALUES (?1, ?2, ?3, ?4, coalesce(?5, 1)) ON CONFLICT DO UPDATE SET opened_by = ?2, opened_at = ?3,"
+            " deadline = ?4, class_first = coalesce(?5, class_first), closed_by = '', closed_at = NULL,"
+            " changes = changes + 1"
         )
         with self.db.change() as connection:
             connection.execute(sql, [name, by, now(), deadline, class_first])
@@ -354,17 +356,20 @@ class LaunchChecks:
         if self.db.connection.execute(sql, [run_id, attempt_id, sweep_id, parent_id]).rowcount:
             attempt = self._read.of_run(run_id)
             state = self._read.state(attempt.exercise if attempt else "")
-            if state.class_first and state.is_open:
+            if state.class_first and state.is_open and (attempt_id or parent_id):  # not what extends a sweep
                 _go_first(self.db, run_id)
             _take_turn(self.db, run_id)
 
 
 def _go_first(db: WriteConnection, run_id: int) -> None:
-    """Move the queued runs of exercises before all others of the priority of a new run, in their order, within the
-    change that queues it.
+    """Move the queued runs of classes that go first before all others of the priority of a new run, in their order,
+    within the change that queues it.
     """
     of = "FROM runs WHERE status = 'queued' AND priority = (SELECT priority FROM runs WHERE id = ?1)"
-    mine = "id IN (SELECT run_id FROM attempt_runs)"
+    mine = (
+        "id IN (SELECT run_id FROM attempt_runs JOIN attempts ON attempts.id = attempt_id"
+        " JOIN exercises ON name = exercise WHERE class_first)"
+    )
     last, first = f"max(place) FILTER (WHERE {mine})", f"min(place) FILTER (WHERE NOT {mine})"
     behind = db.number(f"SELECT {last} - {first} + 1 AS n {of}", [run_id])
     if behind > 0:

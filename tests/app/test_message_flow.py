@@ -142,12 +142,12 @@ def test_the_contest_has_equal_total_work_and_any_ready_made_sweep_a_lesson_size
     assert page.session_state["sweep.purpose.batched_reinforce"] == "Learning"
     assert page.number_input(key="sweep.seeds.batched_reinforce").value == 1
     assert "unequal" not in said(page).lower()
-    assert "; 4 runs, one of each value: about 60 s on two idle cores." in said(page)
+    assert "; 4 runs, one of each value: about 2 min on two idle cores." in said(page)
     labels = [button.label for button in page.button if str(button.key).startswith("ready.")]
-    assert "Batching against per call :small[(60 s)]" in labels
+    assert "Batching against per call :small[(2 min)]" in labels
     assert all(re.search(r":small\[\(\d+ (s|min)\)\]$", label) for label in labels), "each says how long it takes"
     page.toggle(key="launch.lesson").set_value(False).run()
-    assert "; at least 25 runs, one at a time: about 6 min on two idle cores." in said(page)
+    assert "; at least 25 runs, one at a time: about 12 min on two idle cores." in said(page)
 
 
 def test_a_ready_made_sweep_has_one_estimate_and_is_named_by_its_question(home: Home, reader: Reader) -> None:
@@ -155,8 +155,8 @@ def test_a_ready_made_sweep_has_one_estimate_and_is_named_by_its_question(home: 
     page.session_state["person"] = "Ada"
     page.toggle(key="launch.lesson").set_value(True).run()
     page.button(key="ready.pipeline.Where did the bubble go?").click().run()
-    assert "; 4 runs, one of each value: about 60 s on two idle cores." in said(page)
-    stated = "No similar run has finished on this machine; each is assumed to take 15 s, as on two idle cores."
+    assert "; 4 runs, one of each value: about 80 s on two idle cores." in said(page)
+    stated = "No similar run has finished on this machine; each is assumed to take 19 s, as on two idle cores."
     assert stated in said(page) and "<span>unknown</span>" not in html(page)
     page.text_input(key="sweep.values.pipeline.mode").set_value("gpipe, 1f1b").run()
     assert "No estimate yet: no similar run has finished on this machine." in said(page)

@@ -180,6 +180,16 @@ def test_scripts_of_one_name_in_other_folders_and_recipes_share_no_settings(
     assert [queued[run_id] for run_id in (here, there, recipe)] == ["/a/train.py", "/b/train.py", "digits"]
 
 
+def test_the_best_value_of_a_metric_is_by_the_direction_that_a_person_set(store: Store) -> None:
+    run_id, ada = launch(store.db.home, Launch("train.py", {}, Program("ada"), command=COMMAND)), Program("ada")
+    store.claims.claim(run_id, worker(), [])
+    points = [Point("survival_time", step, value, 1.0) for step, value in enumerate((3.0, 9.0, 5.0))]
+    store.worker.write(run_id, [], run_points=points)
+    assert store.read.runs.entry(run_id).best["survival_time"] == 3.0, "by its name"
+    store.recipes.set_metric(run_id, "survival_time", is_shown=True, unit="s", better="max", by=ada)
+    assert store.read.runs.entry(run_id).best["survival_time"] == 9.0
+
+
 @pytest.mark.schema
 def test_what_an_earlier_version_kept_by_name_is_kept_for_each_script_of_that_name(home: Home) -> None:
     command = read_command("python train.py --lr 1", "/a")

@@ -139,8 +139,8 @@ def as_run_row(
         limit_left_s(row["max_run_time_s"], row["begun_at"], row["status"]),
     )
     ranked_by, better = row["ranked_by"], row["better"]
-    if better and ranked_by in extremes[0]:  # of a script, whose metrics have no direction of their own
-        best = {**best, ranked_by: extremes[better == "max"][ranked_by]}
+    set_by_person = {name: each.better for name, each in metric_settings.items()} | {ranked_by: better}
+    best = {**best, **{n: extremes[way == "max"][n] for n, way in set_by_person.items() if way and n in extremes[0]}}
     is_cut = left_s is not None and limit_s is not None and limit_s < left_s
     return RunRow(
         **{name: row[name] for name in (*_LISTED, "script_key", "ranked_by", "better", "agent")} | _execution_time(row),

@@ -332,6 +332,9 @@ def test_home_leaves_out_the_runs_of_an_open_exercise_until_one_has_predicted(
     assert "2 runs ended" in at("Ada")
     close_exercise(home, "speed", by="Teacher")
     assert "2 runs ended" in at("Dan")
+    assert "2 runs ended" in Client().get("/api/home", params=query).json()["slots"]["home-news"], (
+        "only open ones count"
+    )
 
 
 def test_predictions_and_results_are_one_chart(home: Home) -> None:
@@ -427,7 +430,16 @@ def test_pages_of_runs_and_sweeps_explain_nothing_before_the_hand_in(home: Home)
         assert words not in shown(*place), place
     assert "With 2 trainers, mean staleness is" in shown("run", f"run={lab.stale}&section=Histograms")
     assert "Fastest" in shown("sweep", f"sweep={lab.sweep}&number=Execution time")
-    with Store.open(home) as store, store.db.change() as connection:
-        connection.execute("UPDATE attempts SET handed_in_at = ?", [now()])
+    ids = [lab.stale]
+    with Store.open(home) as store:
+        store.exercises.close("accuracy", by="Lin")
+        assert not store.read.exercises.withholds(ids), "it can't be handed in any more"
+        store.exercises.open("accuracy", by="Lin")
+        assert store.read.exercises.withholds(ids)
+        newer = classes.attempt(home, catalogue.exercise("accuracy"), 91.0, "Ada").id
+        assert store.read.exercises.withholds(ids)
+        with store.db.change() as connection:
+            connection.execute("UPDATE attempts SET handed_in_at = ? WHERE id = ?", [now(), newer])
+        assert not store.read.exercises.withholds(ids), "the older attempt was given up"
     for place, words in explained.items():
         assert words in shown(*place), place

@@ -128,6 +128,15 @@ def test_every_place_shows_the_same_execution_time(home: Home, reader: Reader, m
 def test_a_throughput_is_offered_once_and_has_no_statistic() -> None:
     rates = [name for name in METRICS if METRICS[name].is_rate]
     assert rates == [rate_of("samples"), rate_of("env steps"), rate_of("tokens")]
+    lower = (
+        "logloss valid_0-binary_logloss merror val_errors MSELoss trainloss duration_seconds latency_p99 step_time_ms"
+    )
+    higher = "aucpr rocauc mean_rewards episode_returns accuracies valacc valAccuracy top1_acc"
+    assert {name: metric(name).better for name in f"{lower} {higher} lossy_bits account overtime".split()} == {
+        **dict.fromkeys(lower.split(), "min"),
+        **dict.fromkeys(higher.split(), "max"),
+        **dict.fromkeys(("lossy_bits", "account", "overtime")),
+    }
     assert (metric(rate_of("steps")).label, metric(rate_of("steps")).unit) == ("Throughput", "steps/s"), "of a command"
     for name in rates:
         assert [each for each in choices(rates, ()) if each.startswith(name)] == [f"{name}.last"]

@@ -65,7 +65,7 @@ def test_a_class_goes_first_while_its_exercise_is_open(store: Store, add: Callab
     store.exercises.open("bubble", by="t", class_first=False)
     launched(store, "D", 1)
     assert owners(store) == "yABCDAxxxB", "they take turns in the places that they have"
-    store.exercises.open("bubble", by="t")
+    store.exercises.open("bubble", by="t", class_first=True)
     store.exercises.close("bubble", by="t")
     found = store.read.exercises.attempt(mine)
     store.runs.cancel(next(iter(found.runs)), by="C")
