@@ -406,7 +406,7 @@ LATER_TABLES = (
 LATER: dict[str, str] = {
     "runs.time_before_s": "training time of the runs that it resumes",
     "metrics.thinned": "points removed by the gc command; all other columns are about the points before that",
-    "exercises.class_first": "1 if, while it is open, queued runs of exercises come before all others of their priority",
+    "exercises.class_first": "1 if, while it is open, queued runs of its class come before others of their priority",
     "runs.priority": "0 low, 1 normal, 2 high: higher ones start first",
     "runs.place": "order within a priority, lowest first",
     "runs.held_by": "person who holds it in the queue; null if it is not held",
