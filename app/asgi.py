@@ -14,9 +14,9 @@ from starlette.middleware import Middleware
 
 from app.auth.middleware import Gate, Guard
 from app.auth.oidc_routes import provider_routes
-from app.auth.streamlit_internals import set_option
 from app.core import assets
 from app.core.console_address import REFUSED, ConsoleAddress, answering, refusal
+from app.core.streamlit_internals import set_option
 from app.ui.current_user import why_no_commands_without_accounts
 from app.web.page_html import missing_page_routes
 from app.web.polling import PollingRoutes, backpressure

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.links import addresses
 from app.ui import current_user, dialogs
 from app.ui.navigation import TITLES, offered
 from app.ui.widgets import PAGES
@@ -23,6 +24,7 @@ page = st.navigation(
     position="top",
 )
 st.set_page_config(page_title=f"{page.title} · Parallab")  # pages of one run, sweep or duel set their own
+addresses.begin(page.url_path)
 current_user.carry_out_waiting()
 dialogs.open_asked()  # before the page, which may stop the script
 page.run()

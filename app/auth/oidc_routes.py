@@ -18,14 +18,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from app.auth.sign_in_routes import end, page, welcome
-from app.auth.streamlit_internals import (
+from app.core.assets import at, base, cookie_path, inside
+from app.core.caches import NEVER_STORE
+from app.core.streamlit_internals import (
     generate_login_redirect_url,
     get_origin_from_redirect_uri,
     login_endpoints,
     signed_claims,
 )
-from app.core.assets import at, base, cookie_path, inside
-from app.core.caches import NEVER_STORE
 from app.core.visitor import safe_way
 from engine.access.providers import CALLBACK, configured
 from engine.commands.accounts import sign_in_by_provider, vouched

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.links import addresses
 from app.links.compare import CompareView, ids_text, query_of, read_ids, read_view
 
 _VIEW, _WRITTEN, _SAID = "compare.view", "compare.written", "compare.said"
@@ -17,6 +18,7 @@ LONGEST, SHORT = 60, 40
 
 def arrive() -> CompareView:
     """Return the view in the address; for an address written by this page, the current view."""
+    addresses.settle()
     query = st.query_params.to_dict()
     if query != st.session_state.get(_WRITTEN) or _VIEW not in st.session_state:
         show(*read_view(query))
@@ -40,15 +42,11 @@ def keep(view: CompareView) -> None:
     if view != st.session_state[_VIEW] or query != st.session_state[_WRITTEN]:
         st.session_state[_VIEW], st.session_state[_WRITTEN] = view, query
         if query != st.query_params.to_dict():
-            st.query_params.from_dict(query)
+            addresses.replace(query)
 
 
 def change(parts: Mapping[str, str]) -> None:
-    """Change parts of the view that no widget holds, given as in the address; before the page reruns.
-
-    The browser may not have the address of an earlier change yet: what it sends now is no new link.
-    """
-    st.session_state[_WRITTEN] = st.query_params.to_dict()
+    """Change parts of the view that no widget holds, given as in the address; before the page reruns."""
     query = {name: text for name, text in (query_of(st.session_state[_VIEW]) | dict(parts)).items() if text}
     st.session_state[_VIEW] = read_view(query)[0]
 

@@ -14,6 +14,7 @@ from app.core.assets import at
 from app.launch import pasted_command, sweep_form
 from app.launch.message_flow import scene
 from app.launch.recipe_form import recipe_in_words
+from app.links import addresses
 from app.links.launch import ASKED, CommandWish, Wish, changes_of, read_command_link, read_link
 from app.ui import components, config_form, current_user
 from app.ui.config_form import label_of
@@ -121,7 +122,7 @@ def choose(name: str, preset: str | None) -> None:
     st.session_state.pop(_values_key(name), None)
     config_form.fill(found, _starting_values(found, preset))
     st.session_state[f"preset.{name}"] = preset or CUSTOM
-    st.query_params.from_dict({"experiment": name} | ({"preset": preset} if preset else {}))
+    addresses.replace({"experiment": name} | ({"preset": preset} if preset else {}))
     st.session_state[_LINK] = _asked()
 
 
@@ -130,7 +131,7 @@ def choose_own(wish: CommandWish, query: Mapping[str, str]) -> None:
     st.session_state[_CHOSEN] = ExperimentChoice(OWN, None)
     st.session_state[_FORM_ALONE] = False
     st.session_state[_WARNINGS] = pasted_command.take(wish) if wish != CommandWish() else ()
-    st.query_params.from_dict(query)
+    addresses.replace(query)
     st.session_state[_LINK] = _asked()
 
 
@@ -398,6 +399,8 @@ def _resize() -> None:
 
 
 def _preset_changed(name: str) -> None:
+    if st.session_state[_CHOSEN].experiment != name:
+        return  # a browser that has not drawn the newly chosen experiment yet sends this preset as a change
     preset = st.session_state[f"preset.{name}"]
     choose(name, None if preset == CUSTOM else preset)
 

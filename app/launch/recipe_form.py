@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from app.links import addresses
 from app.ui import current_user
 from app.ui.html import as_text
 from app.ui.store_access import command as store_command
@@ -91,7 +92,7 @@ def _keep(name: str, kept: Command, description: str) -> None:
 
     if version := store_command(save):
         st.toast(as_text(f"Saved as version {version} of recipe {name}."))
-        st.query_params.from_dict({"recipe": name})
+        addresses.replace({"recipe": name})
         st.rerun()
 
 

@@ -1,13 +1,15 @@
 """Addresses of pages: run ids as text, and where addresses of earlier versions lead."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus, urlencode
 
 import streamlit as st
 
+from app.core.streamlit_internals import follows_widget
 from engine.errors import ConfigError
 from engine.filter.syntax import QUOTED
 
@@ -120,6 +122,72 @@ def read_run_ids(text: str, most: int) -> list[int]:
     return list(found)
 
 
+# ---- What is written into the address ------------------------------------------------------------------------------
+# The browser asks for each run of a page with the address that it has. A change sooner after another than the
+# connection answers comes with the address before the first one, and is no new link.
+
+_WRITTEN, _PAGE = "address.written", "address.page"
+MOST_LATE = 20
+"""Changes that a browser may be behind."""
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What the page wrote for a name, and its values there before."""
+
+    values: list[str]
+    before: list[list[str]]
+
+
+def write(values: Mapping[str, Sequence[str]]) -> None:
+    """Write the values of names into the address; a name without values is left out of it."""
+    settle()
+    changed = {name: list(each) for name, each in values.items() if list(each) != st.query_params.get_all(name)}
+    _note(changed)
+    _put(changed)
+
+
+def replace(query: Mapping[str, str | Sequence[str]]) -> None:
+    """Write a whole query into the address, as one step of its history."""
+    settle()
+    values = {name: [each] if isinstance(each, str) else list(each) for name, each in query.items()}
+    _note({name: values.get(name, []) for name in {*st.query_params, *values}})
+    st.query_params.from_dict(values)
+
+
+def begin(page: str) -> None:
+    """Begin a run of the whole page. A link and Back overrule what was written."""
+    written: dict[str, _Written] = st.session_state.get(_WRITTEN, {})
+    if st.session_state.get(_PAGE) != page:
+        written = {}
+    elif not follows_widget():
+        written = {name: each for name, each in written.items() if st.query_params.get_all(name) == each.values}
+    st.session_state[_PAGE], st.session_state[_WRITTEN] = page, written
+    settle()
+
+
+def settle() -> None:
+    """Write again what the browser did not have yet when it asked for this run."""
+    written: dict[str, _Written] = st.session_state.get(_WRITTEN, {})
+    late = {name: each.values for name, each in written.items() if st.query_params.get_all(name) in each.before}
+    if late and follows_widget():
+        _put(late)
+
+
+def _note(changed: Mapping[str, list[str]]) -> None:
+    written: dict[str, _Written] = st.session_state.setdefault(_WRITTEN, {})
+    for name, values in changed.items():
+        before = [*(written[name].before[-MOST_LATE:] if name in written else []), st.query_params.get_all(name)]
+        written[name] = _Written(values, [each for each in before if each != values])
+
+
+def _put(values: Mapping[str, list[str]]) -> None:
+    if filled := {name: each for name, each in values.items() if each}:
+        st.query_params.update(filled)
+    for name in values.keys() - filled.keys():
+        st.query_params.pop(name, None)
+
+
 # ---- Widgets whose value the address keeps, without Streamlit's own binding (`bind="query-params"`) ----------------
 # Streamlit (1.67) drops from the address of the next page what a widget of the page that was left has bound: a link to
 # `compare?group=trainers` would arrive without its group from a page that binds `group`. So a name that several pages
@@ -133,6 +201,7 @@ def take(key: str, usual: Usual, known: Collection[Any] | None = None, *, is_hid
     else its own again. `usual` is its default, in the type of its value (None: a single text); it also replaces a value
     that is not among the `known` ones. `is_hidden`: see `hidden`.
     """
+    settle()
     there, widget = st.query_params.get_all(key), _widget(key)
     if not there:  # the usual value is left out, and may have changed
         value = _plain(usual)
@@ -170,12 +239,12 @@ def hidden(key: str, usual: Usual) -> dict[str, Any]:
 def keep(key: str, usual: Usual) -> None:
     """Write the widget's value into the address, after it has changed; the usual one is left out."""
     value: Any = st.session_state[_widget(key)]
-    written = str(value).lower() if isinstance(value, bool | float) else value or ""
     if value == _plain(usual):
-        if key in st.query_params:
-            del st.query_params[key]
-    elif st.query_params.get_all(key) != ([written] if isinstance(written, str) else written):
-        st.query_params[key] = written
+        write({key: []})
+    elif isinstance(value, list) and value:
+        write({key: value})
+    else:
+        write({key: [str(value).lower() if isinstance(value, bool | float) else value or ""]})
     st.session_state[_seen(key)] = st.query_params.get_all(key)
 
 

@@ -28,7 +28,6 @@ GROUPS: dict[str, tuple[Status, ...]] = {
 }
 EVERY = "all"
 """All statuses: the default, which another one replaces."""
-_BEFORE = "runs.show"
 FILTERS: dict[str, tuple[()] | bool] = {"of": (), "by": (), "mine": False, "starred": False}
 """Widgets of the Filters popover by key (also the name in the address), each with its default."""
 NARROWING = {
@@ -89,7 +88,6 @@ def choose(reader: Reader) -> RunsView:
             wrap=True,
             help="Select one or several.",
         )
-        st.session_state[_BEFORE] = shown
         search = st.text_input(
             "Search", placeholder="name, owner, tag, note", width=CHOICE_PX + 35, **addresses.kept("search", "")
         )
@@ -146,24 +144,20 @@ def conditions() -> str:
 
 def clear() -> None:
     """Reset all controls, before the page reruns."""
-    for name in NARROWING:
-        st.query_params.pop(name, None)
+    addresses.write(dict.fromkeys(NARROWING, ()))
 
 
 def _all_or_some() -> None:
-    """Select all statuses or some, never both, before the page reruns."""
-    chosen = st.session_state["show"]
-    if not chosen or (EVERY in chosen and EVERY not in st.session_state.get(_BEFORE, [EVERY])):
-        st.session_state["show"] = [EVERY]
-    elif EVERY in chosen:
-        st.session_state["show"] = [group for group in chosen if group != EVERY] or [EVERY]
+    """Select all statuses or some, as the last press says, before the page reruns."""
+    chosen = st.session_state["show"] or [EVERY]
+    st.session_state["show"] = [EVERY] if chosen[-1] == EVERY else [group for group in chosen if group != EVERY]
     addresses.keep("show", [EVERY])
 
 
 def sort_by_heading() -> None:
     """Sort by the heading that was pressed, before the page reruns."""
     if wanted := grid.sort_pressed():
-        st.query_params["sort"] = wanted
+        addresses.write({"sort": [wanted]})
 
 
 def _filters(reader: Reader) -> tuple[list[str], list[str], list[str], bool]:

@@ -141,7 +141,7 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
     default = default_metric(choices, compares, asked)
     by_label = {metric(choice).heading: choice for choice in choices}
     if written := by_label.get(st.query_params.get("number", "")):
-        st.query_params["number"] = written  # links of earlier versions have the label
+        addresses.write({"number": [written]})  # links of earlier versions have the label
     name = st.selectbox(
         "Metric",
         choices,

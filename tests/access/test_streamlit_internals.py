@@ -15,7 +15,7 @@ import streamlit as st
 
 from engine.home import ROOT
 
-PLACE = ROOT / "app" / "auth" / "streamlit_internals.py"
+PLACE = ROOT / "app" / "core" / "streamlit_internals.py"
 PUBLIC = {"streamlit", "streamlit.delta_generator"}
 """Modules whose public names the documentation knows."""
 OFFERED_MODULES = {"column_config", "components", "connections"}
@@ -23,6 +23,7 @@ AS_IT_WAS = {
     "streamlit.auth_util.get_cookie_with_chunks": "(get_single_cookie_fn, cookie_name)",
     "streamlit.auth_util.get_origin_from_redirect_uri": "()",
     "streamlit.config.set_option": "(key, value, where_defined)",
+    "streamlit.runtime.scriptrunner.get_script_run_ctx": "(suppress_warning)",
     "streamlit.user_info.generate_login_redirect_url": "(provider)",
     "streamlit.web.server.server_util.get_cookie_secret": "()",
     "streamlit.web.server.starlette.starlette_app_utils.decode_signed_value": "(secret, name, value, max_age_days)",
@@ -112,7 +113,7 @@ def test_a_private_name_is_told_from_a_public_one() -> None:
 def test_streamlits_sign_in_has_the_routes_and_the_cookie_that_ours_stand_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    streamlit_internals = import_module("app.auth.streamlit_internals")
+    streamlit_internals = import_module("app.core.streamlit_internals")
     signer = import_module("streamlit.web.server.starlette.starlette_app_utils")
     since = f"as in Streamlit {version_it_worked_in()}"
     routes = streamlit_internals.login_endpoints("lab")
@@ -124,6 +125,18 @@ def test_streamlits_sign_in_has_the_routes_and_the_cookie_that_ours_stand_before
         wanted = told if isinstance(told, dict) and told.get("is_logged_in") else {}
         assert streamlit_internals.signed_claims({name: signed}) == wanted, since
     assert streamlit_internals.signed_claims({}) == {}
+
+
+def test_streamlits_runs_still_say_what_asked_for_them() -> None:
+    """`follows_widget` reads these of a run's context, and of its widgets."""
+    since = f"Streamlit {st.__version__} changed the context of a run; it last worked in {version_it_worked_in()}"
+    context = import_module("streamlit.runtime.scriptrunner").ScriptRunContext
+    assert {"is_history_navigation", "fragment_ids_this_run", "session_state"} <= context.__annotations__.keys(), since
+    state = import_module("streamlit.runtime.state.session_state").SessionState()
+    assert not any(map(state._widget_changed, state._new_widget_state)), since
+    assert "_state" in inspect.getsource(
+        type(import_module("streamlit.runtime.state").SafeSessionState(state, lambda: None)).__init__
+    ), since
 
 
 def test_streamlits_html_takes_the_address_that_its_script_asks_for() -> None:

@@ -5,7 +5,7 @@ from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, WebSocketRoute, expect
+from playwright.sync_api import Page, expect
 
 from app.links.compare import ids_text
 from engine.store import Reader, Store
@@ -89,40 +89,6 @@ def test_keys_move_select_unfold_and_compare(lab: Lab, page: Page) -> None:
     page.keyboard.press("c")
     page.wait_for_url(re.compile("/compare"))
     assert {int(run_id) for run_id in ticked} == set(range(*_span(page.url)))
-
-
-def test_back_right_after_a_key_restores_the_search_of_the_address(lab: Lab, page: Page) -> None:
-    held: list[str | bytes] = []
-    sockets: list[WebSocketRoute] = []
-    is_slow = False
-
-    def relay(socket: WebSocketRoute) -> None:
-        sockets.append(socket)
-        console = socket.connect_to_server()
-        console.on_message(lambda message: held.append(message) if is_slow else socket.send(message))
-
-    page.route_web_socket(re.compile("/_stcore/stream"), relay)
-    page.goto(f"{lab.address}/runs?search={lab.compared[0]}")
-    page.locator(f'{ROWS}[data-key="run-{lab.compared[0]}"] input').check()
-    expect(page.get_by_text("1 run selected")).to_be_visible()
-    settle(page)
-    is_slow = True  # the console's answer comes after the key's effect was due
-    page.evaluate(
-        """(path) => {
-          document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
-          history.pushState({}, "", path);
-          window.dispatchEvent(new PopStateEvent("popstate"));
-        }""",
-        f"/runs?search={lab.compared[1]}",
-    )
-    page.wait_for_timeout(500)
-    is_slow = False
-    for message in held:
-        sockets[-1].send(message)
-    expect(page.locator(f'{ROWS}[data-key="run-{lab.compared[1]}"]')).to_be_visible()
-    expect(page.get_by_text("1 run selected")).to_be_hidden()
-    settle(page)
-    expect(page.locator(ROWS).last).to_have_attribute("data-key", f"run-{lab.compared[1]}")
 
 
 def test_rows_that_a_filter_hid_are_selected_no_more_when_they_come_back(lab: Lab, page: Page) -> None:

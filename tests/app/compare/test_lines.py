@@ -17,6 +17,7 @@ from app.compare import lines
 from app.compare.curve_tab import FIRST, first_curves
 from app.compare.selection import short_names
 from app.core.formatting import signed
+from app.links import addresses
 from app.links.compare import query_of, read_view
 from app.ui import components
 from engine.home import Home
@@ -79,7 +80,9 @@ def press(test: AppTest, asked: str, sent: dict[str, str] | None = None) -> dict
         patch.setattr(lines.st, "query_params", SimpleNamespace(to_dict=partial(address, test)))
         test.session_state["pressed"] = {"press": asked}
         lines.pressed("pressed")
-    test.run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(addresses, "follows_widget", lambda: True)
+        test.run()
     assert not test.exception
     began = ("runs", "v", "group", "metrics", "columns")
     return {name: text for name, text in address(test).items() if name not in began}

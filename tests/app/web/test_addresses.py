@@ -5,6 +5,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -62,6 +63,7 @@ SCRIPT = """
 import streamlit as st
 from app.links import addresses
 usual, known = st.session_state["case"]
+addresses.begin("page")
 addresses.take("it", usual, known)
 if isinstance(usual, bool):
     st.toggle("it", key="it", on_change=addresses.keep, args=("it", usual))
@@ -106,3 +108,54 @@ def test_a_kept_value_is_read_from_the_address_written_after_a_change_and_absent
     assert test.query_params["it"] == written
     del test.query_params["it"]  # another link to the same page, with the usual value
     assert test.run().session_state["it"] == plain
+
+
+def test_only_one_module_writes_into_addresses() -> None:
+    """It knows then what the browser does not have yet."""
+    writing = re.compile(r"query_params(\[.*\] = |\.(pop|clear|update|from_dict)\()|del st\.query_params")
+    found = {
+        str(path.relative_to(ROOT))
+        for path in (*(ROOT / "app").rglob("*.py"), *(ROOT / "pages").glob("*.py"))
+        if writing.search(path.read_text())
+    }
+    assert found == {"app/links/addresses.py"}
+
+
+TWO = """
+import streamlit as st
+from app.links import addresses
+addresses.begin(st.session_state["page"])
+st.text_input("search", **addresses.kept("search", ""))
+st.toggle("mine", **addresses.kept("mine", False))
+if st.button("other"):
+    pass
+"""
+
+
+def test_a_change_that_comes_with_the_address_before_another_change_keeps_both() -> None:
+    def asked(query: dict[str, str]) -> str:
+        """Run as if the browser had this address, and return the one of afterwards."""
+        test.query_params.clear()
+        test.query_params.update(query)
+        test.run()
+        return urlencode(dict(test.query_params), doseq=True)
+
+    test = AppTest.from_string(TWO)
+    test.session_state["page"] = "runs"
+    test.run()
+    test.text_input[0].set_value("a")
+    assert asked({}) == "search=a"
+    test.toggle[0].set_value(True)
+    assert asked({}) == "search=a&mine=true", "the answer to the search had not come"
+    test.button[0].click()
+    assert asked({}) == "search=a&mine=true", "nor the one to the toggle"
+    test.text_input[0].set_value("")
+    assert asked({"search": "a"}) == "mine=true"
+    assert asked({"search": "a"}) == "search=a", "a link or Back, with which no widget changes"
+    test.button[0].click()
+    assert asked({"search": "a"}) == "search=a"
+    test.toggle[0].set_value(True)
+    assert asked({"search": "a"}) == "search=a&mine=true"
+    test.session_state["page"] = "compare"
+    test.button[0].click()
+    assert asked({"search": "a"}) == "search=a", "what another page wrote does not count"

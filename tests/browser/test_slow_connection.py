@@ -1,0 +1,153 @@
+"""A connection that answers later than a person presses again: no press is lost, and Back is no press."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, WebSocketRoute, expect
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+from tests.browser.conftest import Lab
+from tests.browser.places import LAUNCH, settle
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.browser
+ROWS = ".pl-runs tbody tr[data-key]"
+
+
+class Connection:
+    """A page's connection to the console, which can keep back what the console answers."""
+
+    def __init__(self, page: Page) -> None:
+        self._page, self._is_slow = page, False
+        self._held: list[str | bytes] = []
+        self._sockets: list[WebSocketRoute] = []
+        page.route_web_socket(re.compile("/_stcore/stream"), self._relay)
+
+    def _relay(self, socket: WebSocketRoute) -> None:
+        self._sockets.append(socket)
+        console = socket.connect_to_server()
+        console.on_message(lambda message: self._held.append(message) if self._is_slow else socket.send(message))
+
+    def slow(self) -> None:
+        """Keep answers back from now on."""
+        self._is_slow = True
+
+    def await_run(self) -> None:
+        """Wait until the console has ended a run of the page whose answer is kept back."""
+        before = self._ended()
+
+        def has_ended() -> bool:
+            self._page.wait_for_timeout(20)
+            return self._ended() > before
+
+        wait_until(has_ended)
+
+    def release(self) -> None:
+        """Give the page all answers."""
+        self._is_slow = False
+        for message in self._held:
+            self._sockets[-1].send(message)
+        self._held.clear()
+
+    def _ended(self) -> int:
+        read = [ForwardMsg.FromString(each) for each in self._held if isinstance(each, bytes)]
+        return sum(each.WhichOneof("type") == "script_finished" for each in read)
+
+
+@pytest.fixture
+def connection(page: Page) -> Connection:
+    return Connection(page)
+
+
+def asked(page: Page) -> dict[str, list[str]]:
+    """Return what the page's address says."""
+    return parse_qs(urlsplit(page.url).query)
+
+
+def test_two_changes_before_an_answer_are_both_kept_and_the_navigation_resets_them(
+    lab: Lab, page: Page, connection: Connection
+) -> None:
+    page.goto(f"{lab.address}/runs")
+    finished = page.get_by_role("button", name="finished", exact=True)
+    expect(finished).to_be_visible()
+    settle(page)
+    connection.slow()
+    page.get_by_role("textbox", name="Search", exact=True).fill("a")
+    page.get_by_role("textbox", name="Search", exact=True).press("Enter")
+    connection.await_run()
+    page.get_by_role("button", name="active", exact=True).click()
+    connection.await_run()
+    finished.click()
+    connection.await_run()
+    page.locator(".pl-runs thead").get_by_role("button", name="Owner").click()
+    connection.await_run()
+    connection.release()
+    page.wait_for_url(lambda url: "sort=" in url)
+    settle(page)
+    assert asked(page) == {"search": ["a"], "show": ["active", "finished"], "sort": ["owner"]}
+    expect(finished).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("link", name="Runs", exact=True).first.click()
+    expect(page.get_by_role("button", name="all", exact=True)).to_have_attribute("aria-pressed", "true")
+    settle(page)
+    assert asked(page) == {}
+
+
+def test_the_second_of_two_tabs_pressed_before_an_answer_opens(lab: Lab, page: Page, connection: Connection) -> None:
+    page.goto(f"{lab.address}/compare?runs={lab.compared[0]},{lab.compared[1]}")
+    values = page.get_by_role("radio", name="Values", exact=True)
+    expect(values).to_be_visible()
+    settle(page)
+    connection.slow()
+    values.click()
+    connection.await_run()
+    page.get_by_role("radio", name="Differences", exact=True).click()
+    connection.await_run()
+    connection.release()
+    page.wait_for_url(lambda url: "tab=differences" in url)
+    settle(page)
+    expect(page.get_by_role("radio", name="Differences", exact=True)).to_be_checked()
+
+
+def test_the_last_of_two_experiments_chosen_before_an_answer_is_shown(
+    lab: Lab, page: Page, connection: Connection
+) -> None:
+    page.goto(f"{lab.address}{LAUNCH}")
+    radio = page.get_by_role("radio", name="Hogwild!")
+    expect(radio).to_be_visible()
+    settle(page)
+    connection.slow()
+    radio.focus()
+    page.keyboard.press("ArrowUp")
+    connection.await_run()
+    page.keyboard.press("ArrowUp")
+    connection.await_run()
+    connection.release()
+    expect(page.get_by_role("heading", name="Synchronous parallel SGD")).to_be_visible()
+    settle(page)
+    expect(page.get_by_role("radio", name="Synchronous parallel SGD")).to_be_checked()
+    assert asked(page) == {"experiment": ["sync_sgd"], "preset": ["quick"]}
+
+
+def test_back_right_after_a_key_restores_the_search_of_the_address(
+    lab: Lab, page: Page, connection: Connection
+) -> None:
+    page.goto(f"{lab.address}/runs?search={lab.compared[0]}")
+    page.locator(f'{ROWS}[data-key="run-{lab.compared[0]}"] input').check()
+    expect(page.get_by_text("1 run selected")).to_be_visible()
+    settle(page)
+    connection.slow()  # the console's answer comes after the key's effect was due
+    page.evaluate(
+        """(path) => {
+          document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+          history.pushState({}, "", path);
+          window.dispatchEvent(new PopStateEvent("popstate"));
+        }""",
+        f"/runs?search={lab.compared[1]}",
+    )
+    page.wait_for_timeout(500)
+    connection.release()
+    expect(page.locator(f'{ROWS}[data-key="run-{lab.compared[1]}"]')).to_be_visible()
+    expect(page.get_by_text("1 run selected")).to_be_hidden()
+    settle(page)
+    expect(page.locator(ROWS).last).to_have_attribute("data-key", f"run-{lab.compared[1]}")
