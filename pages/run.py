@@ -31,6 +31,7 @@ def page(run_id: int) -> None:
         if run.status == "queued":
             widgets.runner_banner(reader)
         opened = heading(run, entry, reader, tabs(run, reader, picture))
+        widgets.say_withheld(reader, [run_id])
         SECTIONS[opened](run, reader)
         if opened == "Overview" and st.session_state.get("machine"):
             opened = live_update.MACHINE

@@ -92,6 +92,7 @@ with reading() as reader:
     with page_capture.keeping() as shown:
         page_capture.facts("Shown", [("X-axis", along or ""), ("Group by", line or "")])
         groups = by_values(filter(None, (along, line)), finished)
+        widgets.say_withheld(reader, [run.id for run in finished])
         show_unequal_work(groups, reader)
         whole = view != VIEWS[2] and disturbed_choice(groups, reader)
         found = of_runs(finished, reader, along, line, with_disturbed=whole) if view != VIEWS[2] else ""

@@ -79,6 +79,7 @@ def page(sweep_id: int) -> None:
             whole = shows_times(view, of_speed, sweep, runs) and disturbed_choice(
                 groups, reader, sweep_id=sweep_id, of_speed=of_speed, is_answered=WITH_DISTURBED in usual
             )
+            widgets.say_withheld(reader, [run.id for run in runs])
             if said := headline(sweep, every, groups, reader, True) if whole else usual:
                 above.markdown(f"**{as_text(said)}**")
                 if chart := chart_of_answer(sweep, runs, view, whole):

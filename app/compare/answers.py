@@ -12,6 +12,7 @@ from app.compare.tab_widgets import show_note
 from app.core.caches import VersionedCache
 from app.links.compare import CompareView
 from app.report import page_capture
+from app.ui import widgets
 from app.ui.html import as_text
 from app.ui.time_difference import complete, disturbed_choice, show_caution, time_difference
 from engine.analysis.differences import may_explain
@@ -64,6 +65,7 @@ def answer(reader: Reader, token: int, whole: lines.Compared, view: CompareView)
         st.markdown(f"**{as_text(said)}**")
         page_capture.words([said])
     if timed:
+        widgets.say_withheld(reader, [run.id for runs in ended.values() for run in runs])
         time_difference(ended, reader, whole=view.disturbed)
     show_note(explains)
     return view

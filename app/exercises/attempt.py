@@ -14,7 +14,7 @@ from app.core.caches import VersionedCache
 from app.exercises import prediction_chart
 from app.exercises.catalogue import takes
 from app.exercises.prediction_form import prediction
-from app.ui import components, config_form, current_user
+from app.ui import components, config_form, current_user, widgets
 from app.ui.documentation import GUIDES, linked, page_body, pages
 from app.ui.html import TERMS, as_text
 from app.ui.store_access import give, message_of, say_trouble
@@ -231,7 +231,7 @@ def _compare(exercise: Exercise, attempt: ExerciseAttempt | None, reader: Reader
     if why and attempt.handed_in_at:
         why(attempt, reader)
     elif why:
-        st.caption("What the run showed, and why, is here after the hand-in.")
+        st.caption(widgets.WITHHELD)
 
 
 def _answer(exercise: Exercise, attempt: ExerciseAttempt | None, state: ExerciseState) -> None:

@@ -47,6 +47,7 @@ START_S = 10.0
 """Longest wait for a started runner to register."""
 HUNG_S = 60.0
 """Silence of a live runner after which pages warn of it."""
+WITHHELD = "The reasons appear after the hand-in of the exercise."
 FILTER_EXAMPLE = "trainers >= 4 and test/accuracy.best > 98"
 FILTER_HELP = (
     "Conditions on settings, metrics and run fields such as `status`, `owner`, `tags`, `created`:\n\n"
@@ -85,6 +86,12 @@ def title_of(run: Run | RunRow | QueuedRun) -> str:
     """Return the title of a run in lists: its name with what it is, or only this."""
     kind = kind_in_words(run.experiment, run.preset, run.config)
     return f"{run.name} ({kind})" if run.name else kind
+
+
+def say_withheld(reader: Reader, runs: Iterable[int]) -> None:
+    """Say where an exercise still withholds the reasons of what its runs showed."""
+    if reader.exercises.withholds(runs):
+        st.caption(WITHHELD)
 
 
 def runner_banner(reader: Reader) -> None:

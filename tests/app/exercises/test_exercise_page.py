@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from app.exercises.attempt import marked
 from app.exercises.prediction_chart import chart, in_words
 from app.exercises.prediction_form import read_number
+from app.ui.widgets import WITHHELD
 from engine.exercises.attempts import close_exercise, hand_in, open_exercise
 from engine.exercises.catalogue import ExerciseCatalogue
 from engine.home import Home
@@ -427,7 +428,9 @@ def test_pages_of_runs_and_sweeps_explain_nothing_before_the_hand_in(home: Home)
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("INSERT INTO attempt_runs SELECT id, ? FROM runs", [attempt.id])
     for place, words in explained.items():
-        assert words not in shown(*place), place
+        words_now = shown(*place)
+        assert words not in words_now, place
+        assert words_now.count(WITHHELD) == 1, place
     assert "With 2 trainers, mean staleness is" in shown("run", f"run={lab.stale}&section=Histograms")
     assert "Fastest" in shown("sweep", f"sweep={lab.sweep}&number=Execution time")
     ids = [lab.stale]
