@@ -122,8 +122,9 @@ def _columns(fields: Iterable[Field], rows: Sequence[RunRow], reader: Reader) ->
 
 
 def _cells(row: RunRow) -> tuple[object, ...]:
+    unknown = row.reported or (row.status in ENDED and not row.progress)  # other programs record none
     return (
-        *(row.id, row.sweep_id, row.status, "" if row.reported else f"{row.progress:.0%}", row.experiment, row.preset),
+        *(row.id, row.sweep_id, row.status, "" if unknown else f"{row.progress:.0%}", row.experiment, row.preset),
         *(short(row.name), short(row.owner)),
         *(moment(row.created_at), duration(row.elapsed_s)),
     )

@@ -52,6 +52,16 @@ def test_the_table_has_tags_where_a_listed_run_has_one(
     assert "TAGS" not in parallab("list", "--filter", f"id == {other}").stdout
 
 
+def test_the_share_done_is_empty_for_a_run_that_ended_without_recording_one(
+    parallab: Parallab, store: Store, queued: Callable[..., int]
+) -> None:
+    ended = queued("one")
+    store.runs.cancel(ended, by="ada")
+    queued("two")
+    _, *rows = parallab("list").stdout.splitlines()
+    assert ["0%" in row for row in rows] == [True, False]
+
+
 def test_an_empty_store_says_how_to_make_the_first_run(parallab: Parallab) -> None:
     assert "run hogwild --preset quick" in parallab("list").stdout
 
