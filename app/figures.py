@@ -14,6 +14,7 @@ from app.charts.sweep_charts import measured, scale
 from app.core.formatting import absolute
 from app.export.rerun_commands import figure_again
 from app.export.view_report import here, view_downloads
+from app.links import addresses
 from app.report import page_capture
 from app.ui import components, current_user, widgets
 from app.ui.config_form import label_of
@@ -151,7 +152,7 @@ ALONE = "Published times include start-up, so they are hidden here."
 EXPLAINED = f"Inside: the published value lies in the 95 % confidence interval of our mean over seeds. {LIMIT}"
 
 
-@st.fragment
+@addresses.fragment
 def card(name: str) -> None:
     """Show one figure with one button, the details folded; redraw whenever its active sweep changes."""
     found = figure(name)
@@ -177,7 +178,7 @@ def card(name: str) -> None:
         components.pulse(token, sweep_id=newest.id, active=newest.active, every_ms=EVERY_MS)
 
 
-@st.fragment
+@addresses.fragment
 def section(name: str) -> None:
     """Show one figure on its page; redraw whenever its sweep changes."""
     found = figure(name)

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from app.actions.submit import submit
 from app.charts.sweep_charts import scale
 from app.core.assets import at
+from app.links import addresses
 from app.links.launch import LAUNCH
 from app.ui import components, current_user
 from app.ui.documentation import guide
@@ -111,7 +112,7 @@ def card(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:
     if visit:
         st.html(_result(sign, visit))
         if st.button("View result", key=f"museum.view.{sign.name}"):
-            st.switch_page(PAGES["museum"], query_params={"exhibit": sign.name})
+            addresses.go(PAGES["museum"], {"exhibit": sign.name})
     else:
         _launch_button(sign, visit, coming)
     details = [labelled("Correct behaviour", _marked(sign.right)), labelled("Source", sign.source), _engine_test(sign)]

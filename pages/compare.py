@@ -16,6 +16,7 @@ from app.compare.selection import choice, chooser, chosen, with_known_names
 from app.compare.session_state import several_of
 from app.compare.tab_widgets import grouping, show_note, view_facts
 from app.export.view_report import view_downloads
+from app.links import addresses
 from app.links.compare import TABS, CompareView, address, ids_text, query_of, with_query
 from app.report import page_capture
 from app.ui import components, widgets
@@ -29,7 +30,7 @@ from engine.store.records import ENDED, RunRow
 st.title("Compare", anchor=False)
 
 
-@st.fragment
+@addresses.fragment
 def page() -> None:
     """Show the comparison, and rerun when one of its runs changes."""
     began = time.monotonic()

@@ -63,7 +63,7 @@ def why(attempt: ExerciseAttempt, reader: Reader) -> None:
         st.html(run_link(f"Run {run.id}{f', {cell}' if cell else ''}", run.id) + ": " + said)
 
 
-@st.fragment
+@addresses.fragment
 def one(exercise: Exercise) -> None:
     """Show an exercise; rerun when the class changes, or the progress of the attempt in sight."""
     with reading(lambda: components.pulse(-1, of_exercises=True)) as reader, reader.db.snapshot():
@@ -97,7 +97,7 @@ def one(exercise: Exercise) -> None:
             components.pulse(token, of_exercises=True, every_ms=EVERY_MS)
 
 
-@st.fragment
+@addresses.fragment
 def everything() -> None:
     """Show the list, and for a teacher the class; rerun when the class changes."""
     with reading(lambda: components.pulse(-1, of_exercises=True)) as reader:

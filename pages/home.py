@@ -10,6 +10,7 @@ from app.exercises import catalogue
 from app.home import recent, summary
 from app.home.recent import experiments_html
 from app.launch.launch_panel import newcomer, own_script
+from app.links import addresses
 from app.links.launch import ASKED
 from app.ui import components, current_user, widgets
 from app.ui.html import Slot, joined, link, quiet, slot
@@ -24,16 +25,16 @@ LEARN = (
 )
 
 if any(name in st.query_params for name in ASKED):  # links to the launch form once led here
-    st.switch_page(
+    addresses.go(
         widgets.PAGES["launch"],
-        query_params={name: st.query_params.get_all(name) for name in ASKED if name in st.query_params},
+        {name: st.query_params.get_all(name) for name in ASKED if name in st.query_params},
     )
 with reading(lambda: components.pulse(-1)) as first:
     recent.record(first)
     is_fresh = first.runs.count() == 0
 
 
-@st.fragment
+@addresses.fragment
 def page() -> None:
     """Show the lab; rerun when something outside the slots changes."""
     with reading(lambda: components.pulse(-1)) as reader:
@@ -107,5 +108,5 @@ with st.container(horizontal=True, vertical_alignment="center"):
     if not is_fresh:
         own_script()
     if not is_fresh and st.button("Launch a run", key="home.launch", type="primary", **current_user.control("launch")):
-        st.switch_page(widgets.PAGES["launch"])
+        addresses.go(widgets.PAGES["launch"])
 page()

@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.core.caches import machine_token
 from app.launch import resource_summary
+from app.links import addresses
 from app.machine import leftovers, panels
 from app.run.log_tail import LAB_LOGS
 from app.ui import components, widgets
@@ -18,7 +19,7 @@ EVERY_MS = 2_500
 st.title("Machine", anchor=False)
 
 
-@st.fragment
+@addresses.fragment
 def page() -> None:
     """Show the machine; rerun at each new sample and each change of a run."""
     with reading(lambda: components.pulse(-1, of_machine=True)) as reader:

@@ -7,6 +7,7 @@ from typing import Literal
 import streamlit as st
 
 from app.core.assets import at
+from app.links import addresses
 from app.museum import card, launch, section
 from app.ui import components, current_user, widgets
 from app.ui.html import as_text, breadcrumb, link
@@ -57,7 +58,7 @@ def cards(found: Museum) -> None:
                         card(sign, found.visits.get(sign.name), found.shows(sign.name))
 
 
-@st.fragment
+@addresses.fragment
 def page() -> None:
     """Show the exhibits; redraw when a run of the museum changes."""
     with reading(lambda: components.pulse(-1)) as reader, reader.db.snapshot():

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.links import addresses
 from app.run import live_update
 from app.run.header import heading
 from app.run.overview import UNFOLDED
@@ -17,7 +18,7 @@ if st.query_params.get("section") == live_update.MACHINE:  # addresses of earlie
     st.session_state[UNFOLDED] = wanted
 
 
-@st.fragment
+@addresses.fragment
 def page(run_id: int) -> None:
     """Show the run, and rerun when its frame changes; live values and curves update themselves."""
     with (
@@ -43,7 +44,7 @@ def page(run_id: int) -> None:
         components.standing(run.id, opened, frame, run.version, active=run.active or may_continue)
 
 
-@st.fragment
+@addresses.fragment
 def follow(text: str) -> None:
     """Show the newest run that a filter matches, and the next one as soon as it is queued."""
     run_id, wrong = 0, ""

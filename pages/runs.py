@@ -7,6 +7,7 @@ import streamlit as st
 from app.actions.annotations import view_menu
 from app.actions.queue_actions import waits
 from app.export.view_report import here
+from app.links import addresses
 from app.runs import page_table, query
 from app.runs.import_dialog import import_button
 from app.runs.page_table import show_queue
@@ -17,7 +18,7 @@ from app.ui.store_access import reading
 SOONEST_MS, PER_SECOND = 1_000, 20
 
 
-@st.fragment
+@addresses.fragment
 def listing() -> None:
     """Show the runs, and rerun when one of them changes."""
     began = time.monotonic()

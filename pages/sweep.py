@@ -39,7 +39,7 @@ VIEWS = ("Results", "Scaling", "Time breakdown", "Staleness")
 wanted = st.query_params.get("sweep", "")
 
 
-@st.fragment
+@addresses.fragment
 def page(sweep_id: int) -> None:
     """Show the sweep, and rerun when one of its runs changes."""
     with reading(lambda: components.pulse(-1, sweep_id=sweep_id)) as reader:

@@ -18,7 +18,6 @@ LONGEST, SHORT = 60, 40
 
 def arrive() -> CompareView:
     """Return the view in the address; for an address written by this page, the current view."""
-    addresses.settle()
     query = st.query_params.to_dict()
     if query != st.session_state.get(_WRITTEN) or _VIEW not in st.session_state:
         show(*read_view(query))

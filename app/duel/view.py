@@ -25,7 +25,7 @@ from engine.metrics import metric
 EVERY_MS = 2_000
 
 
-@st.fragment
+@addresses.fragment
 def page(duel_id: int) -> None:
     """Show the duel; redraw whenever one of its runs changes."""
     with reading(lambda: components.pulse(-1, duel_id=duel_id)) as reader:

@@ -1,10 +1,12 @@
-"""Addresses of pages: run ids as text, and where addresses of earlier versions lead."""
+"""Addresses of pages: where those of earlier versions lead, run ids as text, and what pages write and keep there."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from pathlib import Path
+from typing import Any, NoReturn, ParamSpec
 from urllib.parse import parse_qsl, unquote_plus, urlencode
 
 import streamlit as st
@@ -128,7 +130,8 @@ def read_run_ids(text: str, most: int) -> list[int]:
 
 _WRITTEN, _PAGE = "address.written", "address.page"
 MOST_LATE = 20
-"""Changes that a browser may be behind."""
+"""Values of a name that a browser may be behind."""
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -139,34 +142,53 @@ class _Written:
     before: list[list[str]]
 
 
-def write(values: Mapping[str, Sequence[str]]) -> None:
-    """Write the values of names into the address; a name without values is left out of it."""
-    settle()
-    changed = {name: list(each) for name, each in values.items() if list(each) != st.query_params.get_all(name)}
-    _note(changed)
-    _put(changed)
-
-
-def replace(query: Mapping[str, str | Sequence[str]]) -> None:
-    """Write a whole query into the address, as one step of its history."""
-    settle()
-    values = {name: [each] if isinstance(each, str) else list(each) for name, each in query.items()}
-    _note({name: values.get(name, []) for name in {*st.query_params, *values}})
-    st.query_params.from_dict(values)
-
-
 def begin(page: str) -> None:
-    """Begin a run of the whole page. A link and Back overrule what was written."""
+    """Begin a run of the whole page. A link and Back overrule what was written, unless a widget is changed before the
+    browser has the answer to them.
+    """
     written: dict[str, _Written] = st.session_state.get(_WRITTEN, {})
     if st.session_state.get(_PAGE) != page:
         written = {}
     elif not follows_widget():
         written = {name: each for name, each in written.items() if st.query_params.get_all(name) == each.values}
     st.session_state[_PAGE], st.session_state[_WRITTEN] = page, written
-    settle()
+    _settle()
 
 
-def settle() -> None:
+def fragment(draw: Callable[P, None]) -> Callable[P, None]:
+    """Make a part of a page that reruns alone: as `st.fragment`, which knows only the browser's address."""
+
+    @wraps(draw)
+    def part(*args: P.args, **kwargs: P.kwargs) -> None:
+        _settle()
+        draw(*args, **kwargs)
+
+    return st.fragment(part)
+
+
+def write(values: Mapping[str, Sequence[str]]) -> None:
+    """Write the values of names into the address; a name without values is left out of it."""
+    _settle()
+    changed = {name: list(each) for name, each in values.items() if list(each) != st.query_params.get_all(name)}
+    _note(changed)
+    _put(changed)
+
+
+def replace(query: Mapping[str, str | Sequence[str]]) -> None:
+    """Write a whole query into the address."""
+    _settle()
+    values = {name: [each] if isinstance(each, str) else list(each) for name, each in query.items()}
+    _note({name: values.get(name, []) for name in {*st.query_params, *values}})
+    st.query_params.from_dict(values)
+
+
+def go(page: Path, query: Mapping[str, str | Sequence[str]] | None = None) -> NoReturn:
+    """Open a page, which may be this one; the rest of its script does not run."""
+    st.session_state.pop(_WRITTEN, None)
+    st.switch_page(page, query_params=query)
+
+
+def _settle() -> None:
     """Write again what the browser did not have yet when it asked for this run."""
     written: dict[str, _Written] = st.session_state.get(_WRITTEN, {})
     late = {name: each.values for name, each in written.items() if st.query_params.get_all(name) in each.before}
@@ -177,8 +199,8 @@ def settle() -> None:
 def _note(changed: Mapping[str, list[str]]) -> None:
     written: dict[str, _Written] = st.session_state.setdefault(_WRITTEN, {})
     for name, values in changed.items():
-        before = [*(written[name].before[-MOST_LATE:] if name in written else []), st.query_params.get_all(name)]
-        written[name] = _Written(values, [each for each in before if each != values])
+        before = [*(written[name].before if name in written else []), st.query_params.get_all(name)]
+        written[name] = _Written(values, [each for each in before if each != values][-MOST_LATE:])
 
 
 def _put(values: Mapping[str, list[str]]) -> None:
@@ -201,7 +223,6 @@ def take(key: str, usual: Usual, known: Collection[Any] | None = None, *, is_hid
     else its own again. `usual` is its default, in the type of its value (None: a single text); it also replaces a value
     that is not among the `known` ones. `is_hidden`: see `hidden`.
     """
-    settle()
     there, widget = st.query_params.get_all(key), _widget(key)
     if not there:  # the usual value is left out, and may have changed
         value = _plain(usual)

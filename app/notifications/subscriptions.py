@@ -8,6 +8,7 @@ import streamlit as st
 from app.core.assets import at
 from app.core.caches import machine_token
 from app.core.formatting import duration, moment, now, since
+from app.links import addresses
 from app.ui import components, current_user, dialogs, widgets
 from app.ui.html import (
     as_cell,
@@ -52,7 +53,7 @@ def notifications_page() -> None:
     _section(who)
 
 
-@st.fragment
+@addresses.fragment
 def _section(who: str) -> None:
     with reading(lambda: components.pulse(-1, of_machine=True)) as reader:
         token = machine_token(reader)

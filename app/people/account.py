@@ -9,6 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from app.core.assets import at
+from app.links import addresses
 from app.people.dialogs import UNTIL_CLOSED, show_secrets, unclosed
 from app.ui import components, current_user
 from app.ui.html import as_text, entry, facts, link, strong, table, when
@@ -43,7 +44,7 @@ _SYSTEMS = (
 )
 
 
-@st.fragment
+@addresses.fragment
 def no_accounts() -> None:
     """Explain the lab without accounts, and how to add the first one, which the open page then notices."""
     st.write(

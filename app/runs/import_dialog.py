@@ -8,6 +8,7 @@ from typing import IO
 
 import streamlit as st
 
+from app.links import addresses
 from app.ui import current_user, dialogs
 from app.ui.html import as_text, joined, run_link, sweep_link
 from app.ui.widgets import PAGES
@@ -84,4 +85,4 @@ def _show_result(arrived: ImportResult) -> None:
     st.html(joined([*of_sweeps, *(run_link(f"run {run_id}", run_id) for run_id in arrived.found[:MOST_NAMED])]))
     if st.button("Show results"):
         st.session_state.pop(_ARRIVED, None)
-        st.switch_page(PAGES["runs"], query_params={"filter": arrived.filter})
+        addresses.go(PAGES["runs"], {"filter": arrived.filter})

@@ -13,6 +13,7 @@ from app.core.assets import at
 from app.core.formatting import absolute
 from app.export.rerun_commands import sweep_again
 from app.export.view_report import Environments, here, view_downloads
+from app.links import addresses
 from app.links.launch import sweep_query
 from app.report.page_capture import Noted
 from app.ui import current_user, dialogs, widgets
@@ -96,7 +97,7 @@ def clone(sweep: Sweep, runs: Sequence[RunRow]) -> None:
         and runs
         and st.button("Clone", key=f"clone-sweep-{sweep.id}", **control)
     ):
-        st.switch_page(widgets.PAGES["launch"], query_params=sweep_query(sweep, runs[0]))
+        addresses.go(widgets.PAGES["launch"], sweep_query(sweep, runs[0]))
 
 
 def _order_hold(sweep: Sweep, *, hold: bool) -> None:

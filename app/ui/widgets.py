@@ -160,22 +160,22 @@ def go_to_run(run_id: int) -> None:
     """Go to the page of one run, as it opens first: not in the section that another run's page was left in."""
     for left in ("section", "axis"):
         st.session_state.pop(left, None)
-    st.switch_page(PAGES["run"], query_params={"run": str(run_id)})
+    addresses.go(PAGES["run"], {"run": str(run_id)})
 
 
 def go_to_sweep(sweep_id: int) -> None:
     """Go to the page of one sweep."""
-    st.switch_page(PAGES["sweep"], query_params={"sweep": str(sweep_id)})
+    addresses.go(PAGES["sweep"], {"sweep": str(sweep_id)})
 
 
 def go_to_figure(name: str) -> None:
     """Go to the page of one published figure."""
-    st.switch_page(PAGES["figures"], query_params={"figure": name})
+    addresses.go(PAGES["figures"], {"figure": name})
 
 
 def go_to_duel(duel_id: int) -> None:
     """Go to the page of one duel."""
-    st.switch_page(PAGES["duel"], query_params={"duel": str(duel_id)})
+    addresses.go(PAGES["duel"], {"duel": str(duel_id)})
 
 
 def page_address(path: str) -> str:
@@ -204,7 +204,7 @@ def say_reach(address: str) -> None:
 
 def clone(run: Run | RunRow) -> None:
     """Go to the launch form, filled with the settings of a run."""
-    st.switch_page(PAGES["launch"], query_params=clone_query(run))
+    addresses.go(PAGES["launch"], clone_query(run))
 
 
 @st.dialog("Cancel this run?")

@@ -133,10 +133,11 @@ def test_streamlits_runs_still_say_what_asked_for_them() -> None:
     context = import_module("streamlit.runtime.scriptrunner").ScriptRunContext
     assert {"is_history_navigation", "fragment_ids_this_run", "session_state"} <= context.__annotations__.keys(), since
     state = import_module("streamlit.runtime.state.session_state").SessionState()
-    assert not any(map(state._widget_changed, state._new_widget_state)), since
-    assert "_state" in inspect.getsource(
-        type(import_module("streamlit.runtime.state").SafeSessionState(state, lambda: None)).__init__
-    ), since
+    assert import_module("streamlit.runtime.state").SafeSessionState(state, lambda: None)._state is state, since
+    state._old_state |= {"kept": 1, "moved": 1}
+    for name, value in (("kept", 1), ("moved", 2)):
+        state._new_widget_state.set_from_value(name, value)
+    assert [name for name in state._new_widget_state if state._widget_changed(name)] == ["moved"], since
 
 
 def test_streamlits_html_takes_the_address_that_its_script_asks_for() -> None:

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import httpx
 
+from app.core.console_address import PORT
 from engine.home import ROOT, Home
 from engine.store import Store
 from tests.labs import basic, compare, duel, figures, museum, people, small
@@ -45,7 +46,9 @@ class Console:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "streamlit", "run", "app/asgi.py", "--server.port", str(self.port)],
                 cwd=ROOT,
-                env=os.environ | {"PARALLAB_HOME": str(self.home.path), "PYTHONFAULTHANDLER": "1"} | self.settings,
+                env=os.environ
+                | {"PARALLAB_HOME": str(self.home.path), PORT: str(self.port), "PYTHONFAULTHANDLER": "1"}
+                | self.settings,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

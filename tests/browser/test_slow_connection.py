@@ -1,6 +1,8 @@
 """A connection that answers later than a person presses again: no press is lost, and Back is no press."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -33,15 +35,17 @@ class Connection:
         """Keep answers back from now on."""
         self._is_slow = True
 
-    def await_run(self) -> None:
-        """Wait until the console has ended a run of the page whose answer is kept back."""
+    @contextmanager
+    def answered(self) -> Iterator[None]:
+        """Wait after the block until the console has ended a run of the page, whose answer is kept back."""
         before = self._ended()
+        yield
 
         def has_ended() -> bool:
             self._page.wait_for_timeout(20)
             return self._ended() > before
 
-        wait_until(has_ended)
+        wait_until(has_ended, "the console has ended a run of the page")
 
     def release(self) -> None:
         """Give the page all answers."""
@@ -74,14 +78,14 @@ def test_two_changes_before_an_answer_are_both_kept_and_the_navigation_resets_th
     settle(page)
     connection.slow()
     page.get_by_role("textbox", name="Search", exact=True).fill("a")
-    page.get_by_role("textbox", name="Search", exact=True).press("Enter")
-    connection.await_run()
-    page.get_by_role("button", name="active", exact=True).click()
-    connection.await_run()
-    finished.click()
-    connection.await_run()
-    page.locator(".pl-runs thead").get_by_role("button", name="Owner").click()
-    connection.await_run()
+    with connection.answered():
+        page.get_by_role("textbox", name="Search", exact=True).press("Enter")
+    with connection.answered():
+        page.get_by_role("button", name="active", exact=True).click()
+    with connection.answered():
+        finished.click()
+    with connection.answered():
+        page.locator(".pl-runs thead").get_by_role("button", name="Owner").click()
     connection.release()
     page.wait_for_url(lambda url: "sort=" in url)
     settle(page)
@@ -99,10 +103,10 @@ def test_the_second_of_two_tabs_pressed_before_an_answer_opens(lab: Lab, page: P
     expect(values).to_be_visible()
     settle(page)
     connection.slow()
-    values.click()
-    connection.await_run()
-    page.get_by_role("radio", name="Differences", exact=True).click()
-    connection.await_run()
+    with connection.answered():
+        values.click()
+    with connection.answered():
+        page.get_by_role("radio", name="Differences", exact=True).click()
     connection.release()
     page.wait_for_url(lambda url: "tab=differences" in url)
     settle(page)
@@ -118,10 +122,10 @@ def test_the_last_of_two_experiments_chosen_before_an_answer_is_shown(
     settle(page)
     connection.slow()
     radio.focus()
-    page.keyboard.press("ArrowUp")
-    connection.await_run()
-    page.keyboard.press("ArrowUp")
-    connection.await_run()
+    with connection.answered():
+        page.keyboard.press("ArrowUp")
+    with connection.answered():
+        page.keyboard.press("ArrowUp")
     connection.release()
     expect(page.get_by_role("heading", name="Synchronous parallel SGD")).to_be_visible()
     settle(page)

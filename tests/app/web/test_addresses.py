@@ -110,15 +110,22 @@ def test_a_kept_value_is_read_from_the_address_written_after_a_change_and_absent
     assert test.run().session_state["it"] == plain
 
 
-def test_only_one_module_writes_into_addresses() -> None:
+def test_only_one_module_writes_into_addresses_opens_pages_and_makes_fragments_of_them() -> None:
     """It knows then what the browser does not have yet."""
-    writing = re.compile(r"query_params(\[.*\] = |\.(pop|clear|update|from_dict)\()|del st\.query_params")
-    found = {
-        str(path.relative_to(ROOT))
-        for path in (*(ROOT / "app").rglob("*.py"), *(ROOT / "pages").glob("*.py"))
-        if writing.search(path.read_text())
-    }
-    assert found == {"app/links/addresses.py"}
+    found: dict[str, list[str]] = {}
+    for path in (*(ROOT / "app").rglob("*.py"), *(ROOT / "pages").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Attribute | ast.Subscript):
+                continue
+            of, name = ast.unparse(node.value), node.attr if isinstance(node, ast.Attribute) else ""
+            writes = of == "st.query_params" and (
+                not isinstance(node.ctx, ast.Load) if not name else name not in ("get", "get_all", "to_dict")
+            )
+            if writes or (of == "st" and name in ("switch_page", "fragment")):
+                found.setdefault(str(path.relative_to(ROOT)), []).append(ast.unparse(node))
+    mine = found.pop("app/links/addresses.py")
+    assert {"st.switch_page", "st.fragment", "st.query_params.update"} <= {*mine}
+    assert found == {"app/people/account.py": ["st.fragment"]}, "which keeps nothing in the address"
 
 
 TWO = """
