@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.actions.sweep_forecast import count_of
-from app.ui.config_form import fields_of, help_of, label_of
+from app.ui.config_form import fields_of, help_of, key_now, label_of, renew
 from app.ui.html import as_text
 from engine.analysis.run_values import lower_title
 from engine.config_values import read_values, usual_values, value_in_words
@@ -50,7 +50,7 @@ def fold(found: Experiment, values: Mapping[str, Any], command: Command | None) 
         f"Launch several runs of this {what} over values of one or two settings, or over seeds alone. They start as "
         "capacity frees."
     )
-    if not st.toggle("Run a sweep", key=f"sweep.on.{found.name}", help=help_text, persist_state="session"):
+    if not st.toggle("Run a sweep", key=_key(found, "on"), help=help_text, persist_state="session"):
         return None
     with st.container(horizontal=True):
         purpose = _choice(
@@ -103,25 +103,35 @@ def start(found: Experiment, over: Mapping[str, str], *, equal_work: bool = Fals
     """Switch the fold on and fill it: with values, or with the ranges of a random search of so many `draws`; without
     any, it repeats the run.
     """
+    renew(found.name)
     first, second = [*over, NOTHING, NOTHING][:2]
-    filled = {
-        f"sweep.on.{found.name}": True,
-        f"sweep.kind.{found.name}": DRAWN if draws else GRID,
-        f"sweep.draws.{found.name}": draws or USUAL_DRAWS,
-        f"sweep.first.{found.name}": first,
-        f"sweep.second.{found.name}": second,
-        f"sweep.equal.{found.name}": equal_work,
-        **{f"sweep.{'ranges' if draws else 'values'}.{found.name}.{field}": text for field, text in over.items()},
-    }
-    for key, value in filled.items():
-        st.session_state[key] = value
+    _set(
+        found,
+        on=True,
+        kind=DRAWN if draws else GRID,
+        draws=draws or USUAL_DRAWS,
+        first=first,
+        second=second,
+        equal=equal_work,
+    )
+    for field, text in over.items():
+        st.session_state[_key(found, "ranges" if draws else "values", field)] = text
     resize(found, 3)
 
 
 def resize(found: Experiment, seeds: int, *, is_timed: bool = False) -> None:
     """Set the number of seeds and the purpose."""
-    st.session_state[f"sweep.seeds.{found.name}"] = seeds
-    st.session_state[f"sweep.purpose.{found.name}"] = TIMING if is_timed else LEARNING
+    renew(found.name)
+    _set(found, seeds=seeds, purpose=TIMING if is_timed else LEARNING)
+
+
+def _key(found: Experiment, which: str, *field: str) -> str:
+    return key_now(found.name, ".".join(("sweep", which, found.name, *field)))
+
+
+def _set(found: Experiment, **values: object) -> None:
+    for which, value in values.items():
+        st.session_state[_key(found, which)] = value
 
 
 def _drawn(found: Experiment) -> tuple[int, int]:
@@ -166,10 +176,10 @@ def _timing(found: Experiment) -> tuple[int, Timing]:
     most = _count(
         found, "Repeats, at most", "most", usual.most, "Runs per combination after which it is left as it is."
     )
+    st.session_state.setdefault(_key(found, "within"), 100 * usual.within)
     within = st.number_input(
         "Precision (± %)",
-        value=100 * usual.within,
-        key=f"sweep.within.{found.name}",
+        key=_key(found, "within"),
         help="A combination is done when the 95 % interval of its median time lies within this distance of the median.",
         persist_state="session",
     )
@@ -179,7 +189,7 @@ def _timing(found: Experiment) -> tuple[int, Timing]:
 def _equal_work(found: Experiment) -> bool:
     return st.toggle(
         "Equal total work",
-        key=f"sweep.equal.{found.name}",
+        key=_key(found, "equal"),
         help=(
             "Adjusts the length (epochs, rounds, episodes) per value, so that each run does the total work of the form "
             "above. Otherwise the length is the same in all runs."
@@ -211,7 +221,7 @@ def _stop_after(found: Experiment) -> int | None:
         min_value=1,
         value=None,
         placeholder="never",
-        key=f"sweep.stop.{found.name}",
+        key=_key(found, "stop"),
         help="Cancels the queued runs once this many runs have failed or were lost.",
         persist_state="session",
     )
@@ -221,13 +231,13 @@ def _stop_after(found: Experiment) -> int | None:
 def _choice(
     found: Experiment, label: str, which: str, options: tuple[str, ...], help_text: str | None = None
 ) -> str | None:
-    key = f"sweep.{which}.{found.name}"
+    key = _key(found, which)
     st.session_state.setdefault(key, options[0])
     return st.segmented_control(label, options, key=key, required=True, help=help_text, persist_state="session")
 
 
 def _count(found: Experiment, label: str, which: str, value: int, help_text: str) -> int:
-    key = f"sweep.{which}.{found.name}"
+    key = _key(found, which)
     st.session_state.setdefault(key, value)
     return int(st.number_input(label, step=1, key=key, help=help_text, persist_state="session"))
 
@@ -235,7 +245,7 @@ def _count(found: Experiment, label: str, which: str, value: int, help_text: str
 def _field(
     found: Experiment, label: str, which: str, options: Sequence[str], default: str, help_text: str | None = None
 ) -> str:
-    key = f"sweep.{which}.{found.name}"
+    key = _key(found, which)
     if st.session_state.get(key, default) not in options:
         st.session_state[key] = default if default in options else options[0]
     st.session_state.setdefault(key, default)
@@ -251,7 +261,7 @@ def _field(
 
 
 def _values(found: Experiment, field: str, values: Mapping[str, Any], is_drawn: bool) -> str:
-    key = f"sweep.{'ranges' if is_drawn else 'values'}.{found.name}.{field}"
+    key = _key(found, "ranges" if is_drawn else "values", field)
     info = found.config.model_fields[field]
     usual = usual_values(found.config, field, values)
     st.session_state.setdefault(

@@ -4,6 +4,7 @@ The widgets do not enforce bounds: an invalid value stays visible, with its erro
 """
 
 import math
+import re
 import shlex
 import types
 from collections.abc import Mapping, Sequence
@@ -33,13 +34,34 @@ from engine.experiment import Experiment
 Problems = dict[str, str]
 FEW = 4
 """Up to this many choices are shown as buttons; more as a list."""
+_TIMES, _DRAWN = "form times", "form drawn"
 LARGEST_WHOLE = 2**53 - 1
 """Up to this size every whole number is exact in a browser."""
 
 
 def key_of(experiment: str, name: str) -> str:
     """Return the key under which the form keeps a field."""
-    return f"form.{experiment}.{name}"
+    return key_now(experiment, f"form.{experiment}.{name}")
+
+
+def key_now(experiment: str, name: str) -> str:
+    """Return the key of a widget of an experiment's form; `name` is what it is until `renew`."""
+    times = st.session_state.get(f"{_TIMES}.{experiment}", 0)
+    return f"{name}#{times}" if times else name
+
+
+def renew(experiment: str) -> None:
+    """Make the form's widgets others with the same values, before some of these are set: a browser that has not drawn
+    these yet sends the ones that it shows, with whatever is pressed next.
+    """
+    if not st.session_state.pop(f"{_DRAWN}.{experiment}", False):
+        return
+    times = st.session_state.get(f"{_TIMES}.{experiment}", 0)
+    of_form = re.compile(rf"((?:form|sweep\.\w+)\.{re.escape(experiment)}(?:\.[^#]+)?){f'#{times}' if times else ''}")
+    for key in [str(key) for key in st.session_state]:
+        if found := of_form.fullmatch(key):
+            st.session_state[f"{found[1]}#{times + 1}"] = st.session_state[key]
+    st.session_state[f"{_TIMES}.{experiment}"] = times + 1
 
 
 def fields_of(experiment: Experiment) -> Mapping[str, FieldInfo]:
@@ -49,6 +71,7 @@ def fields_of(experiment: Experiment) -> Mapping[str, FieldInfo]:
 
 def fill(experiment: Experiment, values: Mapping[str, Any]) -> None:
     """Put values into the form before it is drawn."""
+    renew(experiment.name)
     for name in fields_of(experiment):
         if name in values:
             st.session_state[key_of(experiment.name, name)] = as_typed(values[name])
@@ -91,6 +114,7 @@ def form(experiment: Experiment, problems: Problems, config: Config | None = Non
     """Draw the fields of an experiment's config, advanced ones collapsed, each with its error message below, or with
     the setting that makes it ineffective; below the length of the run, the total work of `config`.
     """
+    st.session_state[f"{_DRAWN}.{experiment.name}"] = True
     work = experiment.work(config) if experiment.work and config else None
     notes = {work.length: f"Total: {work.in_words()}"} if work else {}
     fields, values = fields_of(experiment), values_of(experiment)

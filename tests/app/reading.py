@@ -24,6 +24,15 @@ def opened(page: str, query: Mapping[str, Any] | None = None) -> AppTest:
     return test.run()
 
 
+def in_form(test: AppTest) -> dict[str, Any]:
+    """Return what the launch form holds, by the keys that its widgets had at first (`config_form.renew`)."""
+    found: dict[str, tuple[int, Any]] = {}
+    for key, value in test.session_state.items():
+        name, _, times = key.partition("#")
+        found[name] = max(found.get(name, (-1, None)), (int(times or 0), value), key=lambda each: each[0])
+    return {name: value for name, (_, value) in found.items()}
+
+
 def give_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Answer the dialog that asks for the name."""
     monkeypatch.setattr(components, "name_form", lambda *_: visitor.hand_over(Home.find(), name))

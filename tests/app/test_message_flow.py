@@ -12,7 +12,7 @@ from engine.home import Home
 from engine.registry import experiment, experiments
 from engine.store import Launch, Reader, SweepLaunch
 from engine.sweep.plan import plan
-from tests.app.reading import html, opened, said
+from tests.app.reading import html, in_form, opened, said
 
 each = pytest.mark.parametrize("one", experiments(), ids=lambda one: one.name)
 many = pytest.mark.parametrize("count", [None, 1, 2, 3, 4, 6, 7, 64])
@@ -128,7 +128,7 @@ def test_each_ready_made_sweep_fills_the_form_and_the_next_one_replaces_it(home:
         for ready in one.ready_sweeps:
             page.button(key=f"ready.{one.name}.{ready.question}").click().run()
             assert not page.exception
-            shown = {control.key: control.value for control in (*page.segmented_control, *page.text_input)}
+            shown = in_form(page)
             assert shown[f"sweep.purpose.{one.name}"] == ("Timing" if ready.is_timed else "Learning")
             assert {name: shown[f"sweep.values.{one.name}.{name}"] for name in ready.over} == dict(ready.over)
 
@@ -187,9 +187,9 @@ def test_the_lesson_size_applies_to_the_sweep_in_the_form_and_back(home: Home) -
     page.button(key=f"ready.batched_reinforce.{contest.question}").click().run()
     for is_lesson, purpose in ((True, "Learning"), (False, "Timing")):
         page.toggle(key="launch.lesson").set_value(is_lesson).run()
-        assert page.session_state["sweep.purpose.batched_reinforce"] == purpose
-        assert page.session_state["sweep.seeds.batched_reinforce"] == (1 if is_lesson else contest.seeds)
-        assert page.session_state["sweep.second.batched_reinforce"] == list(contest.over)[1]
+        assert in_form(page)["sweep.purpose.batched_reinforce"] == purpose
+        assert in_form(page)["sweep.seeds.batched_reinforce"] == (1 if is_lesson else contest.seeds)
+        assert in_form(page)["sweep.second.batched_reinforce"] == list(contest.over)[1]
 
 
 def test_a_sweep_of_the_reference_begins_with_what_it_learns_by() -> None:

@@ -27,7 +27,7 @@ from engine.rl.kinds import PICTURE
 from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import ENDED, Run, Status
 from engine.system.processes import me
-from tests.app.reading import give_name, html, opened, places, said
+from tests.app.reading import give_name, html, in_form, opened, places, said
 from tests.browser.places import EMPTY
 from tests.labs import basic, small, sweeps
 from tests.waiting import PATIENCE_S
@@ -265,7 +265,7 @@ def test_a_broken_rule_bars_the_launch_and_another_preset_or_experiment_fills_th
     assert said(test).count(caution) == 1 and not test.button(key="launch").disabled
     test.toggle(key="sweep.on.hogwild").set_value(False).run()
     test.button_group(key="preset.hogwild").set_value("published").run()
-    assert test.number_input(key="form.hogwild.trainers").value == 4
+    assert in_form(test)["form.hogwild.trainers"] == 4
     assert test.query_params["preset"] == "published"
     test = opened("launch")
     test.radio(key="launch.experiment").set_value("reference").run()

@@ -9,6 +9,8 @@ import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from engine.registry import experiment
+from engine.store import Store
 from tests.browser.conftest import Lab
 from tests.browser.places import LAUNCH, settle
 from tests.waiting import wait_until
@@ -155,3 +157,45 @@ def test_back_right_after_a_key_restores_the_search_of_the_address(
     expect(page.get_by_text("1 run selected")).to_be_hidden()
     settle(page)
     expect(page.locator(ROWS).last).to_have_attribute("data-key", f"run-{lab.compared[1]}")
+
+
+def test_a_preset_is_launched_though_the_form_still_shows_the_settings_before(
+    lab: Lab, page: Page, connection: Connection
+) -> None:
+    page.goto(f"{lab.address}{LAUNCH}?experiment=hogwild&preset=quick")
+    launch = page.get_by_role("button", name="Launch", exact=True)
+    expect(launch).to_be_visible()
+    settle(page)
+    connection.slow()
+    with connection.answered():
+        page.get_by_role("radio", name="tuned", exact=True).click()
+    with connection.answered():
+        launch.click()
+    connection.release()
+    page.get_by_role("textbox", name="Your name").fill("Ada")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/run?run=*")
+    run_id = int(page.url.partition("run?run=")[2])
+    with Store.open(lab.home) as store:
+        run = store.read.runs.one(run_id)
+        store.runs.cancel(run_id, by="Ada")
+    assert (run.preset, run.config) == ("tuned", experiment("hogwild").configure("tuned").model_dump())
+
+
+def test_a_ready_made_sweep_stays_in_the_form_though_the_browser_still_has_the_form_before(
+    lab: Lab, page: Page, connection: Connection
+) -> None:
+    page.goto(f"{lab.address}{LAUNCH}")
+    ready = page.get_by_role("button", name="Show scaling")
+    expect(ready).to_be_visible()
+    settle(page)
+    connection.slow()
+    with connection.answered():
+        ready.click()
+    with connection.answered():
+        page.get_by_text("Lesson size", exact=True).click()
+    connection.release()
+    expect(page.get_by_role("textbox", name="Values of trainers")).to_have_value("1, 2, 4")
+    settle(page)
+    expect(page.get_by_role("switch", name="Run a sweep")).to_be_checked()
+    expect(page.get_by_role("spinbutton", name="Seeds", exact=True)).to_have_value("1")
