@@ -1,4 +1,6 @@
-"""A connection that answers later than a person presses again: no press is lost, and Back is no press."""
+"""A connection that answers later than a person presses again: no press is lost, none launches twice, Back is no press,
+and a connection that is gone is said.
+"""
 
 import re
 from collections.abc import Iterator
@@ -11,8 +13,9 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from engine.registry import experiment
 from engine.store import Store
+from tests.browser.axe import findings, grave
 from tests.browser.conftest import Lab
-from tests.browser.places import LAUNCH, settle
+from tests.browser.places import LAUNCH, Place, go, settle
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -24,6 +27,7 @@ class Connection:
 
     def __init__(self, page: Page) -> None:
         self._page, self._is_slow = page, False
+        self._ended = 0
         self._held: list[str | bytes] = []
         self._sockets: list[WebSocketRoute] = []
         page.route_web_socket(re.compile("/_stcore/stream"), self._relay)
@@ -31,7 +35,16 @@ class Connection:
     def _relay(self, socket: WebSocketRoute) -> None:
         self._sockets.append(socket)
         console = socket.connect_to_server()
-        console.on_message(lambda message: self._held.append(message) if self._is_slow else socket.send(message))
+
+        def answer(message: str | bytes) -> None:
+            if isinstance(message, bytes):
+                self._ended += ForwardMsg.FromString(message).WhichOneof("type") == "script_finished"
+            if self._is_slow:
+                self._held.append(message)
+            else:
+                socket.send(message)
+
+        console.on_message(answer)
 
     def slow(self) -> None:
         """Keep answers back from now on."""
@@ -39,13 +52,13 @@ class Connection:
 
     @contextmanager
     def answered(self) -> Iterator[None]:
-        """Wait after the block until the console has ended a run of the page, whose answer is kept back."""
-        before = self._ended()
+        """Wait after the block until the console has ended a run of the page, whose answer may be kept back."""
+        before = self._ended
         yield
 
         def has_ended() -> bool:
             self._page.wait_for_timeout(20)
-            return self._ended() > before
+            return self._ended > before
 
         wait_until(has_ended, "the console has ended a run of the page")
 
@@ -56,9 +69,14 @@ class Connection:
             self._sockets[-1].send(message)
         self._held.clear()
 
-    def _ended(self) -> int:
-        read = [ForwardMsg.FromString(each) for each in self._held if isinstance(each, bytes)]
-        return sum(each.WhichOneof("type") == "script_finished" for each in read)
+    def lose(self) -> None:
+        """End the connection; none can be made until `restore`."""
+        self._page.context.set_offline(True)
+        self._sockets[-1].close()
+
+    def restore(self) -> None:
+        """Let the page connect again."""
+        self._page.context.set_offline(False)
 
 
 @pytest.fixture
@@ -199,3 +217,71 @@ def test_a_ready_made_sweep_stays_in_the_form_though_the_browser_still_has_the_f
     settle(page)
     expect(page.get_by_role("switch", name="Run a sweep")).to_be_checked()
     expect(page.get_by_role("spinbutton", name="Seeds", exact=True)).to_have_value("1")
+
+
+def test_launch_pressed_twice_before_the_answer_launches_one_run_and_later_another(
+    lab: Lab, page: Page, connection: Connection
+) -> None:
+    def cancel_launched() -> int:
+        """Cancel the runs that were launched here, and return how many were queued."""
+        with Store.open(lab.home) as store:
+            rows = store.db.rows("SELECT id FROM runs WHERE name = ? AND status = 'queued'", ["pressed twice"])
+            for row in rows:
+                store.runs.cancel(row["id"], by="Ada")
+        return len(rows)
+
+    def named() -> None:
+        title = page.get_by_role("textbox", name="Run name")
+        title.fill("pressed twice")
+        with connection.answered():
+            title.press("Enter")
+        settle(page)
+
+    place = Place("launch", f"{LAUNCH}?experiment=sync_sgd&preset=quick", "Run name")
+    launch = page.get_by_role("button", name="Launch", exact=True)
+    go(page, lab.address, place)
+    named()
+    launch.click()
+    name = page.get_by_role("textbox", name="Your name")
+    expect(name).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(name).to_be_hidden()
+    settle(page)
+    page.wait_for_timeout(300)  # a press directly after an answer may still belong to it
+    launch.click()  # the first was answered, with a question
+    name.fill("Ada")
+    name.press("Enter")
+    page.wait_for_url("**/run?run=*")
+    settle(page)
+    assert cancel_launched() == 1
+    go(page, lab.address, place)
+    named()
+    connection.slow()
+    with connection.answered():
+        launch.click()
+    launch.click()
+    launch.press("Enter")
+    page.wait_for_timeout(500)  # the console has taken what arrived
+    connection.release()
+    page.wait_for_url("**/run?run=*")
+    settle(page)
+    assert cancel_launched() == 1
+
+
+def test_a_connection_that_is_gone_is_said_until_it_is_back(lab: Lab, page: Page, connection: Connection) -> None:
+    page.goto(f"{lab.address}{LAUNCH}")
+    settle(page)
+    said = page.get_by_text("No connection: ")
+    expect(said).to_be_hidden()
+    connection.lose()
+    expect(page.get_by_role("status").and_(said)).to_be_visible()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert not [each for each in grave(findings(page)) if "pl-gone" in each.target], scheme
+    page.set_viewport_size({"width": 390, "height": 800})
+    box = said.bounding_box()
+    assert box
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+    connection.restore()
+    expect(said).to_be_hidden()

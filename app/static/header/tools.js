@@ -105,6 +105,53 @@
   const opened = new MutationObserver(sayLost);
   opened.observe(document.body, { childList: true });
 
+  // Before the console has answered a press, nothing shows it, and people press again: that press would launch a second run. So a primary button takes no
+  // press until the answer to its last one is drawn: a script run has drawn the button anew or removed it.
+  const LOST_MS = 5000; // after this, a press or its answer is taken for lost
+  const REST_MS = 200; // a script that reruns itself, or opens another page, pauses for less
+  const presses = new Map();
+  const nameOf = (button) => `${button.closest("[class*=st-key-]")?.className.match(/st-key-\S+/)[0]} ${button.textContent}`;
+  document.addEventListener(
+    "click",
+    (event) => {
+      const button = event.target.closest?.("[data-testid^=stBaseButton-primary]");
+      if (!button || !event.isTrusted) return; // pulse.js sends a press that it has postponed once more
+      const name = nameOf(button);
+      if (presses.get(name)?.part.isConnected) {
+        event.preventDefault();
+        event.stopImmediatePropagation();
+        return;
+      }
+      const part = button.closest("[data-testid=stElementContainer]");
+      if (!part) return;
+      const press = { part, isDrawn: part.dataset.stale === "true" }; // also where a run that began before draws it
+      presses.set(name, press);
+      setTimeout(() => presses.get(name) === press && presses.delete(name), LOST_MS);
+    },
+    true,
+  );
+
+  // Without a connection Streamlit disables every control at once, and says why only seconds later.
+  const GONE_MS = 1000;
+  const gone = document.querySelector(".pl-gone");
+  let resting, going;
+  let wasConnected = false; // the first connection of a page may take long
+  new MutationObserver(() => {
+    const { testScriptState, testConnectionState } = document.querySelector("[data-testid=stApp]")?.dataset ?? {};
+    presses.forEach((press) => (press.isDrawn ||= press.part.dataset.stale === "true"));
+    clearTimeout(resting);
+    if (!/^(running|rerunRequested)$/.test(testScriptState))
+      resting = setTimeout(() => presses.forEach((press, name) => press.isDrawn && presses.delete(name)), REST_MS);
+    if (testConnectionState === "CONNECTED") {
+      wasConnected = true;
+      going = clearTimeout(going);
+      if (gone.textContent) gone.textContent = "";
+    } else if (wasConnected) {
+      presses.clear();
+      going ??= setTimeout(() => (gone.textContent = "No connection: this page waits until it is back."), GONE_MS);
+    }
+  }).observe(document.body, { subtree: true, attributeFilter: ["data-test-script-state", "data-test-connection-state", "data-stale"] });
+
   // Streamlit draws an open popover above a dialog, whose fields it would cover.
   let hadDialog = false;
   new MutationObserver(() => {
