@@ -77,6 +77,16 @@ def test_a_typed_name_with_spaces_is_a_column_and_an_order(foreign: list[int]) -
     assert "Column no such was ignored. The field's 'no such'" in said(page(columns=["no such"]))
 
 
+@pytest.mark.parametrize(("key", "chosen"), [("of", "hogwild"), ("by", "Ada"), ("columns", "momentum")])
+def test_a_chosen_option_is_not_given_again_so_that_the_browser_keeps_what_is_typed_for_the_next(
+    foreign: list[int], key: str, chosen: str
+) -> None:
+    test = page()
+    test.multiselect(key=key).set_value([*test.multiselect(key=key).value, chosen]).run()
+    found = test.multiselect(key=key)
+    assert (chosen in found.value, found.proto.set_value) == (True, False)
+
+
 def test_default_columns_are_those_that_the_runs_in_view_have(foreign: list[int]) -> None:
     test = page(of="pets")
     found = ['metric["val loss"].last', "lr", 'config["warmup steps"]']
