@@ -273,7 +273,7 @@ def _order(
         ]
     )
     options = [sign + name for name in names for sign in ("-", "")]
-    widget = addresses.hidden("sort", None)
+    widget = addresses.hidden("sort", None, options)
     if chosen := st.session_state[widget["key"]]:
         options = list(dict.fromkeys([*options, chosen]))
     text = st.selectbox(
