@@ -115,13 +115,14 @@ def several_of(
 ) -> CompareView:
     """Show a multiselect; values of the view that are not options are dropped.
 
-    It is given its value only where that or a label of it changed: it forgets then what is typed to find an option.
+    It is given its value only where a label of it changed: it forgets then what is typed to find an option. An option
+    that was just chosen has the label that it was offered with.
     """
     key, labels = key_of(field, list(getattr(view, field) or ())), short_labels(known, called)
-    drawn = {name: labels[name] for name in st.session_state[key] if name in known}
-    if st.session_state.get(f"{key}.drawn") != drawn or list(drawn) != st.session_state[key]:
-        st.session_state[key] = list(drawn)
-    st.session_state[f"{key}.drawn"] = drawn
+    value, drawn = [name for name in st.session_state[key] if name in known], st.session_state.get(f"{key}.drawn", {})
+    if value != st.session_state[key] or any(drawn.get(name) != labels[name] for name in value):
+        st.session_state[key] = value
+    st.session_state[f"{key}.drawn"] = labels
     chosen = st.multiselect(
         label,
         known,

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.core.streamlit_internals import changed_widgets
 from app.exercises.prediction_chart import in_words, lower_label
 from app.ui import components
 from app.ui.html import as_text
@@ -76,6 +77,7 @@ def _curve(exercise: Exercise, key: str, *, disabled: bool) -> list[tuple[float,
     keys = [f"{key}.value.{at}" for at in range(len(along))]
     for each in keys:
         st.session_state.setdefault(each, "")
+    _settle(f"{key}.draw", keys)
     values = [read_number(st.session_state[each]) for each in keys]
     title, low, high = lower_title(exercise.axis), float(task.low or 0.0), float(task.high or 100.0)
     data = {
@@ -103,4 +105,32 @@ def _curve(exercise: Exercise, key: str, *, disabled: bool) -> list[tuple[float,
 def _drawn(key: str, keys: list[str]) -> None:
     """Take the values of a stroke into the fields."""
     for each, value in zip(keys, st.session_state[key]["values"] or [], strict=False):
-        st.session_state[each] = "" if value is None else f"{value:.12g}"
+        _texts(key, each).append("" if value is None else f"{value:.12g}")
+        st.session_state[each] = _texts(key, each)[-1]
+
+
+def _settle(key: str, keys: list[str]) -> None:
+    """Keep a stroke, and what is typed after it, where the browser has not drawn the stroke yet: it sends the texts
+    from before the stroke, and will overwrite what is typed since.
+    """
+    now = {each: st.session_state[each] for each in keys if st.session_state[each] != _texts(key, each)[-1]}
+    late = [each for each in now if now[each] in _texts(key, each)]
+    is_late = not changed_widgets() <= {*late}  # else one of these texts is typed again
+    for each, text in now.items():
+        texts = _texts(key, each)
+        if is_late and each in late:
+            st.session_state[each] = texts[-1]
+        elif len(texts) > 1:
+            st.session_state[each] = text
+            texts.append(text)
+        else:
+            texts[:] = [text]
+    if not now and not st.session_state.get(key, {}).get("values"):  # the browser has drawn everything
+        for each in keys:
+            del _texts(key, each)[:-1]
+
+
+def _texts(key: str, field: str) -> list[str]:
+    """Return what a field held since the last text that the browser surely drew, the present text last."""
+    found: list[str] = st.session_state.setdefault(f"{key}.texts", {}).setdefault(field, [""])
+    return found

@@ -233,7 +233,7 @@ def take(key: str, usual: Usual, known: Collection[Any] | None = None, *, is_hid
     value = value if known is None or value in known else usual
     if is_hidden and st.session_state.get(widget, value) != value:
         st.session_state[_times(key)] = st.session_state.get(_times(key), 0) + 1
-    if not (is_hidden and isinstance(value, list) and _widget(key) in st.session_state):
+    if not (is_hidden and _widget(key) in st.session_state):
         st.session_state[_widget(key)] = value
     keep(key, usual)
     return value
@@ -245,16 +245,21 @@ def kept(key: str, usual: Usual, known: Collection[Any] | None = None) -> dict[s
     return {"key": key, "on_change": keep, "args": (key, usual)}
 
 
-def hidden(key: str, usual: Usual) -> dict[str, Any]:
+def hidden(key: str, usual: Usual, offered: Collection[str] | None = None) -> dict[str, Any]:
     """Return the same for a widget in a popover. While that is closed, the browser sends the value that it last drew,
     though a link or a button has set another one since. So after each of these it is another widget.
 
-    A list is for a multiselect, which forgets what is typed to find an option whenever it is given its value, also the
-    same one. So it is given that once, and by `persist_state` until the browser has drawn it.
+    It is given its value once, and by `persist_state` until the browser has drawn it. Given again, also the same value,
+    it undoes what was changed before the answer came, and a multiselect forgets what is typed to find an option.
+    `offered`: the options of a widget that takes others too, which have their labels only when they are given.
     """
-    if not isinstance(take(key, usual, is_hidden=True), list):
-        return {"key": _widget(key), "on_change": keep, "args": (key, usual)}
-    return {"key": _widget(key), "on_change": _keep_list, "args": (key, usual), "persist_state": "session"}
+    take(key, usual, is_hidden=True)
+    return {
+        "key": _widget(key),
+        "on_change": _keep_typed,
+        "args": (key, usual, offered),
+        "persist_state": "session",
+    }
 
 
 def keep(key: str, usual: Usual) -> None:
@@ -269,9 +274,12 @@ def keep(key: str, usual: Usual) -> None:
     st.session_state[_seen(key)] = st.query_params.get_all(key)
 
 
-def _keep_list(key: str, usual: Usual) -> None:
-    """Keep a changed list, and give it to its widget: a new option then has its label."""
-    st.session_state[_widget(key)] = st.session_state[_widget(key)]
+def _keep_typed(key: str, usual: Usual, offered: Collection[str] | None) -> None:
+    """Keep a changed value, and give it to its widget where an option was typed that was not offered."""
+    value = st.session_state[_widget(key)]
+    chosen = {*value} if isinstance(value, list) else {value}
+    if offered is not None and not chosen <= {None, *offered, *st.session_state[_seen(key)]}:
+        st.session_state[_widget(key)] = value
     keep(key, usual)
 
 

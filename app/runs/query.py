@@ -195,11 +195,12 @@ def _columns(
     reader: Reader, settings: Mapping[str, int], metrics: Mapping[str, Mapping[str, int]]
 ) -> tuple[list[Column], list[str]]:
     usual = columns.usual(metrics, settings)
-    chosen = addresses.hidden("columns", usual)
+    offered = [*columns.choices(reader.fields.metric_names(), settings), *usual]
+    chosen = addresses.hidden("columns", usual, offered)
     with st.popover("Columns", key="columns.open"):
         written = st.multiselect(
             "Columns",
-            _also([*columns.choices(reader.fields.metric_names(), settings), *usual], chosen),
+            _also(offered, chosen),
             select_all=False,
             filter_mode="contains",
             format_func=columns.named,
@@ -272,7 +273,7 @@ def _order(
         ]
     )
     options = [sign + name for name in names for sign in ("-", "")]
-    widget = addresses.hidden("sort", None)
+    widget = addresses.hidden("sort", None, options)
     if chosen := st.session_state[widget["key"]]:
         options = list(dict.fromkeys([*options, chosen]))
     text = st.selectbox(

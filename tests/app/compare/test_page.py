@@ -362,6 +362,15 @@ def test_the_button_asks_for_runs_until_some_are_chosen_and_no_option_selects_al
     assert not test.multiselect(key=f"{AT}group").proto.select_all
 
 
+def test_a_chosen_option_is_not_given_again_so_that_the_browser_keeps_what_is_typed_for_the_next(
+    home: Home, ids: list[int]
+) -> None:
+    test = opened_at(runs="1-5", group="trainers")
+    test.multiselect(key=f"{AT}group").set_value(["trainers", "owner"]).run()
+    found = test.multiselect(key=f"{AT}group")
+    assert (found.value, found.proto.set_value) == (["trainers", "owner"], False)
+
+
 def test_a_view_is_saved_listed_for_all_and_deleted_by_its_owner(home: Home, ids: list[int], reader: Reader) -> None:
     test = opened_at(runs="1-5", group="trainers")
     test.session_state["person"] = "Ada"

@@ -77,6 +77,26 @@ def test_a_typed_name_with_spaces_is_a_column_and_an_order(foreign: list[int]) -
     assert "Column no such was ignored. The field's 'no such'" in said(page(columns=["no such"]))
 
 
+@pytest.mark.parametrize(("key", "chosen"), [("of", "hogwild"), ("by", "Ada"), ("columns", "momentum")])
+def test_a_chosen_option_is_not_given_again_so_that_the_browser_keeps_what_is_typed_for_the_next(
+    foreign: list[int], key: str, chosen: str
+) -> None:
+    test = page()
+    test.multiselect(key=key).set_value([*test.multiselect(key=key).value, chosen]).run()
+    found = test.multiselect(key=key)
+    assert (chosen in found.value, found.proto.set_value) == (True, False)
+
+
+def test_a_value_of_a_popover_is_given_once_so_that_a_late_answer_undoes_nothing_chosen_since(home: Home) -> None:
+    test = page(archived="true")
+    assert test.toggle(key="archived").value and test.toggle(key="archived").proto.set_value
+    test.toggle(key="group").set_value(True).run()
+    keys = ("group", "fold", "differences", "archived", "starred")
+    assert [key for key in keys if test.toggle(key=key).proto.set_value] == []
+    assert not test.selectbox(key="sort").proto.set_value and not test.text_input(key="baseline").proto.set_value
+    assert test.query_params == {"archived": "true", "group": "true"}
+
+
 def test_default_columns_are_those_that_the_runs_in_view_have(foreign: list[int]) -> None:
     test = page(of="pets")
     found = ['metric["val loss"].last', "lr", 'config["warmup steps"]']
