@@ -12,7 +12,6 @@ from typing import Any
 from streamlit.auth_util import get_cookie_with_chunks, get_origin_from_redirect_uri
 from streamlit.config import set_option
 from streamlit.runtime.scriptrunner import get_script_run_ctx
-from streamlit.runtime.state.common import user_key_from_element_id
 from streamlit.user_info import generate_login_redirect_url
 from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
@@ -20,7 +19,6 @@ from streamlit.web.server.starlette.starlette_auth_routes import create_auth_rou
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 __all__ = [
-    "changed_widgets",
     "follows_widget",
     "generate_login_redirect_url",
     "get_origin_from_redirect_uri",
@@ -54,15 +52,5 @@ def follows_widget() -> bool:
     context = get_script_run_ctx(suppress_warning=True)
     if context is None or context.is_history_navigation:
         return False
-    return bool(context.fragment_ids_this_run or changed_widgets())
-
-
-def changed_widgets() -> set[str | None]:
-    """Return the keys of the widgets that the browser sent another value of with this run, None for one without a key.
-    It counts before the run draws its first widget.
-    """
-    context = get_script_run_ctx(suppress_warning=True)
-    if context is None:
-        return set()
     state = context.session_state._state
-    return {user_key_from_element_id(each) for each in state._new_widget_state if state._widget_changed(each)}
+    return bool(context.fragment_ids_this_run) or any(map(state._widget_changed, state._new_widget_state))

@@ -7,7 +7,6 @@ from typing import Any
 
 import streamlit as st
 
-from app.core.streamlit_internals import changed_widgets
 from app.exercises.prediction_chart import in_words, lower_label
 from app.ui import components
 from app.ui.html import as_text
@@ -74,10 +73,9 @@ def _order(exercise: Exercise, key: str, *, disabled: bool) -> list[str] | None:
 
 def _curve(exercise: Exercise, key: str, *, disabled: bool) -> list[tuple[float, float]] | None:
     task, along = exercise.predict, places(exercise)
-    keys = [f"{key}.value.{at}" for at in range(len(along))]
+    keys = _keys(key, len(along), st.session_state.get(f"{key}.strokes", 0))
     for each in keys:
         st.session_state.setdefault(each, "")
-    _settle(f"{key}.draw", keys)
     values = [read_number(st.session_state[each]) for each in keys]
     title, low, high = lower_title(exercise.axis), float(task.low or 0.0), float(task.high or 100.0)
     data = {
@@ -91,7 +89,7 @@ def _curve(exercise: Exercise, key: str, *, disabled: bool) -> list[tuple[float,
         "alt": f"Empty chart to draw a prediction on: {task.label} by {title}",
         "disabled": disabled,
     }
-    components.draw(f"{key}.draw", data, partial(_drawn, f"{key}.draw", keys))
+    components.draw(f"{key}.draw", data, partial(_drawn, key, len(along)))
     with st.expander("Type the values instead"), st.container(horizontal=True):
         for each, (_, _, label) in zip(keys, along, strict=True):
             st.text_input(f"{title} {label}", key=each, width=130, disabled=disabled)
@@ -102,35 +100,16 @@ def _curve(exercise: Exercise, key: str, *, disabled: bool) -> list[tuple[float,
     return points
 
 
-def _drawn(key: str, keys: list[str]) -> None:
-    """Take the values of a stroke into the fields."""
-    for each, value in zip(keys, st.session_state[key]["values"] or [], strict=False):
-        _texts(key, each).append("" if value is None else f"{value:.12g}")
-        st.session_state[each] = _texts(key, each)[-1]
-
-
-def _settle(key: str, keys: list[str]) -> None:
-    """Keep a stroke, and what is typed after it, where the browser has not drawn the stroke yet: it sends the texts
-    from before the stroke, and will overwrite what is typed since.
+def _keys(key: str, count: int, strokes: int) -> list[str]:
+    """Return the keys of the fields, which are others after each stroke: a browser that has not drawn it yet sends the
+    values from before.
     """
-    now = {each: st.session_state[each] for each in keys if st.session_state[each] != _texts(key, each)[-1]}
-    late = [each for each in now if now[each] in _texts(key, each)]
-    is_late = not changed_widgets() <= {*late}  # else one of these texts is typed again
-    for each, text in now.items():
-        texts = _texts(key, each)
-        if is_late and each in late:
-            st.session_state[each] = texts[-1]
-        elif len(texts) > 1:
-            st.session_state[each] = text
-            texts.append(text)
-        else:
-            texts[:] = [text]
-    if not now and not st.session_state.get(key, {}).get("values"):  # the browser has drawn everything
-        for each in keys:
-            del _texts(key, each)[:-1]
+    return [f"{key}.value.{at}{f'#{strokes}' if strokes else ''}" for at in range(count)]
 
 
-def _texts(key: str, field: str) -> list[str]:
-    """Return what a field held since the last text that the browser surely drew, the present text last."""
-    found: list[str] = st.session_state.setdefault(f"{key}.texts", {}).setdefault(field, [""])
-    return found
+def _drawn(key: str, count: int) -> None:
+    """Take the values of a stroke into the fields."""
+    st.session_state[f"{key}.strokes"] = strokes = st.session_state.get(f"{key}.strokes", 0) + 1
+    values = st.session_state[f"{key}.draw"]["values"] or []
+    for each, value in zip(_keys(key, count, strokes), values, strict=False):
+        st.session_state[each] = "" if value is None else f"{value:.12g}"

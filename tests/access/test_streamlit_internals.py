@@ -24,7 +24,6 @@ AS_IT_WAS = {
     "streamlit.auth_util.get_origin_from_redirect_uri": "()",
     "streamlit.config.set_option": "(key, value, where_defined)",
     "streamlit.runtime.scriptrunner.get_script_run_ctx": "(suppress_warning)",
-    "streamlit.runtime.state.common.user_key_from_element_id": "(element_id)",
     "streamlit.user_info.generate_login_redirect_url": "(provider)",
     "streamlit.web.server.server_util.get_cookie_secret": "()",
     "streamlit.web.server.starlette.starlette_app_utils.decode_signed_value": "(secret, name, value, max_age_days)",
@@ -129,7 +128,7 @@ def test_streamlits_sign_in_has_the_routes_and_the_cookie_that_ours_stand_before
 
 
 def test_streamlits_runs_still_say_what_asked_for_them() -> None:
-    """`changed_widgets` and `follows_widget` read these of a run's context, and of its widgets."""
+    """`follows_widget` reads these of a run's context, and of its widgets."""
     since = f"Streamlit {st.__version__} changed the context of a run; it last worked in {version_it_worked_in()}"
     context = import_module("streamlit.runtime.scriptrunner").ScriptRunContext
     assert {"is_history_navigation", "fragment_ids_this_run", "session_state"} <= context.__annotations__.keys(), since
@@ -139,8 +138,6 @@ def test_streamlits_runs_still_say_what_asked_for_them() -> None:
     for name, value in (("kept", 1), ("moved", 2)):
         state._new_widget_state.set_from_value(name, value)
     assert [name for name in state._new_widget_state if state._widget_changed(name)] == ["moved"], since
-    of_key = import_module("streamlit.runtime.state.common").user_key_from_element_id
-    assert of_key("$$ID-0a1b-exercise.a-b.value.0") == "exercise.a-b.value.0", since
 
 
 def test_streamlits_html_takes_the_address_that_its_script_asks_for() -> None:

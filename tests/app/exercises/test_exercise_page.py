@@ -1,17 +1,13 @@
 """The page Exercises: what a student can do when, and what a teacher sees and orders."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.exercises.attempt import marked
 from app.exercises.prediction_chart import chart, in_words
 from app.exercises.prediction_form import read_number
-from app.ui import components
 from app.ui.widgets import WITHHELD
 from engine.exercises.attempts import close_exercise, hand_in, open_exercise
 from engine.exercises.catalogue import ExerciseCatalogue
@@ -144,45 +140,6 @@ def test_a_curve_is_typed_and_an_order_is_chosen_whole(home: Home, monkeypatch: 
     chosen.set_value(["trainers 4", "trainers 1", "trainers 2"]).run()
     test.button(key="exercise.ranking.predict").click().run()
     assert "trainers 4, then trainers 1, then trainers 2" in said(test)
-
-
-def test_a_stroke_and_what_is_typed_before_the_browser_has_drawn_it_are_both_kept(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The browser sends then what the fields held before the stroke, which is no text that a person typed."""
-
-    def draw(key: str, data: Mapping[str, Any], on_values: Callable[[], None]) -> None:
-        def stroke() -> None:
-            st.session_state[key] = {"values": [2.5, 3.5]}
-            on_values()
-
-        st.session_state[key] = {}
-        st.button("Stroke", key="stroke", on_click=stroke)
-
-    monkeypatch.setattr(components, "draw", draw)
-    classes.write(home, "speed")
-    test = page("speed", monkeypatch, "Ada")
-    first, second = "exercise.speed.value.0", "exercise.speed.value.1"
-
-    def sent(**texts: str) -> list[str]:
-        for name, text in texts.items():
-            test.text_input(key={"first": first, "second": second}[name]).set_value(text)
-        test.run()
-        return [str(test.text_input(key=key).value) for key in (first, second)]
-
-    test.button(key="stroke").click()
-    assert sent() == ["2.5", "3.5"]
-    assert sent(first="", second="50") == ["2.5", "50"]
-    assert all(test.text_input(key=key).proto.set_value for key in (first, second)), "the stroke arrives before it"
-    assert sent(first="2.5", second="3.5") == ["2.5", "3.5"], "typed again, after all was drawn"
-    assert sent(first="") == ["", "3.5"], "typed, since nothing else asked for the run"
-    test.button(key="stroke").click()
-    assert sent() == ["2.5", "3.5"]
-    test.text_input(key=first).set_value("")
-    test.button(key="exercise.speed.predict").click().run()
-    with Reader.open(home) as reader:
-        (attempt,) = reader.exercises.attempts()
-    assert attempt.prediction == ((1.0, 2.5), (2.0, 3.5))
 
 
 def test_a_waiting_attempt_has_its_position_and_a_late_one_is_refused(
