@@ -106,7 +106,7 @@
   opened.observe(document.body, { childList: true });
 
   // Before the console has answered a press, nothing shows it, and people press again: that press would launch a second run. So a primary button takes no
-  // press until the answer to its last one is drawn: a script run has drawn the button anew or removed it.
+  // press until the answer to its last one is drawn: a script run has drawn the button again or removed it.
   const LOST_MS = 5000; // after this, a press or its answer is taken for lost
   const REST_MS = 200; // a script that reruns itself, or opens another page, pauses for less
   const presses = new Map();

@@ -1,10 +1,12 @@
 """The page Exercises: what a student can do when, and what a teacher sees and orders."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.exercises import prediction_form
 from app.exercises.attempt import marked
 from app.exercises.prediction_chart import chart, in_words
 from app.exercises.prediction_form import read_number
@@ -118,6 +120,18 @@ def test_a_list_of_allowed_values_is_a_select_box(home: Home, monkeypatch: pytes
 )
 def test_a_comma_separates_thousands_as_pages_write_them_else_decimals(typed: str, value: float | None) -> None:
     assert read_number(typed) == value
+
+
+def test_the_fields_of_a_stroke_are_others_than_those_a_slow_browser_still_sends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held: dict[str, Any] = {"it.value.0": "9", "it.draw": {"values": [2.77, None]}}
+    monkeypatch.setattr(prediction_form.st, "session_state", held)
+    prediction_form._drawn("it", 2)
+    held |= {"it.value.0": "8", "it.draw": {"values": [3.0, 4.0]}}
+    assert (held["it.value.0#1"], held["it.value.1#1"]) == ("2.77", "")
+    prediction_form._drawn("it", 2)
+    assert (held["it.value.0#2"], held["it.value.1#2"]) == ("3", "4")
 
 
 def test_a_curve_is_typed_and_an_order_is_chosen_whole(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
