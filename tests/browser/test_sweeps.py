@@ -95,10 +95,10 @@ def test_a_pipelines_splits_are_swept_and_drawn_beside_what_would_be_ideal(conso
     page.get_by_role("textbox", name="Values of splits").fill("1, 2, 4")
     launch_shown_sweep(page, 3)
     expect(page.locator("a.pl-cell.pl-finished")).to_have_count(3, timeout=RUNS_MS)
+    page.goto(f"{page.url}&view=Scaling&disturbed=true")  # disturbed ones are of a busy machine
     page.wait_for_function(POINTS, arg=3)
-    drawn = page.locator(".pl-figure").evaluate("plot => plot.data.map(trace => trace.name)")
-    assert any("ideal" in name for name in drawn), drawn
-    assert any("stages" in name or "bound" in name for name in drawn), drawn
+    drawn = page.locator(".pl-figure").first.evaluate("plot => plot.data.map(trace => trace.name)")
+    assert {"measured", "ideal"} <= {*drawn}
 
 
 @contextmanager
