@@ -92,7 +92,13 @@ def _curve(exercise: Exercise, key: str, *, disabled: bool) -> list[tuple[float,
     components.draw(f"{key}.draw", data, partial(_drawn, key, len(along)))
     with st.expander("Type the values instead"), st.container(horizontal=True):
         for each, (_, _, label) in zip(keys, along, strict=True):
-            st.text_input(f"{title} {label}", key=each, width=130, disabled=disabled)
+            st.text_input(
+                f"{title} {label}",
+                key=each,
+                width=130,
+                disabled=disabled,
+                persist_state="page" if "#" in each else None,  # as in the launch form
+            )
     points = [(x, y) for (x, _, _), y in zip(along, values, strict=True) if y is not None]
     if len(points) < len(along):
         st.caption(f"{len(along) - len(points)} of {len(along)} values to set.")
@@ -109,7 +115,8 @@ def _keys(key: str, count: int, strokes: int) -> list[str]:
 
 def _drawn(key: str, count: int) -> None:
     """Take the values of a stroke into the fields."""
+    if not (values := st.session_state[f"{key}.draw"]["values"]):
+        return
     st.session_state[f"{key}.strokes"] = strokes = st.session_state.get(f"{key}.strokes", 0) + 1
-    values = st.session_state[f"{key}.draw"]["values"] or []
     for each, value in zip(_keys(key, count, strokes), values, strict=False):
         st.session_state[each] = "" if value is None else f"{value:.12g}"

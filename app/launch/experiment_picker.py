@@ -17,7 +17,7 @@ from app.launch.recipe_form import recipe_in_words
 from app.links import addresses
 from app.links.launch import ASKED, CommandWish, Wish, changes_of, read_command_link, read_link
 from app.ui import components, config_form, current_user
-from app.ui.config_form import label_of
+from app.ui.config_form import give, key_now, label_of
 from app.ui.documentation import guide
 from app.ui.html import as_text, joined, quiet
 from app.ui.store_access import reading
@@ -121,7 +121,6 @@ def choose(name: str, preset: str | None) -> None:
     st.session_state.pop(_CLONED, None)
     st.session_state.pop(_values_key(name), None)
     config_form.fill(found, _starting_values(found, preset))
-    st.session_state[f"preset.{name}"] = preset or CUSTOM
     addresses.replace({"experiment": name} | ({"preset": preset} if preset else {}))
     st.session_state[_LINK] = _asked()
 
@@ -157,11 +156,11 @@ def experiment_list(current: Experiment | None) -> None:
         own_experiments(READ_S)
         found = {one.name: one for one in experiments()}
         recipe = "" if current else pasted_command.recipe_chosen()
-        st.session_state[_EXPERIMENT] = current.name if current else None if recipe else OWN
+        key = give(_EXPERIMENT, current.name if current else None if recipe else OWN)
         st.radio(
             "Experiment",
             [OWN, *found],
-            key=_EXPERIMENT,
+            key=key,
             index=None,
             format_func=lambda name: (
                 f":material/{ICONS[found[name].pattern]}: {found[name].title}"
@@ -170,6 +169,7 @@ def experiment_list(current: Experiment | None) -> None:
             ),
             captions=["Your own script, by its command", *(one.tagline for one in found.values())],
             on_change=_experiment_changed,
+            args=(key,),
         )
         _recipes(recipe)
         _own_experiments()
@@ -209,20 +209,21 @@ def _recipes(chosen: str) -> None:
         found = {each.name: each for each in reader.recipes.everyone()}
     if not found:
         return
-    st.session_state[_RECIPE] = chosen if chosen in found else None
+    key = give(_RECIPE, chosen if chosen in found else None)
     st.radio(
         "Lab's recipes",
         list(found),
-        key=_RECIPE,
+        key=key,
         index=None,
         format_func=lambda name: f":material/receipt_long: {as_text(found[name].title)}",
         captions=[as_text(recipe_in_words(each)) for each in found.values()],
         on_change=_recipe_changed,
+        args=(key,),
     )
 
 
-def _recipe_changed() -> None:
-    if name := st.session_state[_RECIPE]:
+def _recipe_changed(key: str) -> None:
+    if key == key_now(_RECIPE, _RECIPE) and (name := st.session_state[key]):
         choose_own(CommandWish(recipe=name), {"recipe": name})
 
 
@@ -329,15 +330,14 @@ def cloned() -> int | None:
 
 def presets(found: Experiment, current: str | None, values: Mapping[str, Any]) -> None:
     """Show the presets, and a description of the selected one or the run that the `values` came from."""
-    key = f"preset.{found.name}"
-    st.session_state.setdefault(key, current or CUSTOM)
+    key = give(f"preset.{found.name}", current or CUSTOM)
     st.segmented_control(
         "Preset",
         [*found.presets, CUSTOM],
         key=key,
         required=True,
         on_change=_preset_changed,
-        args=(found.name,),
+        args=(found.name, key),
         wrap=True,
     )
     if origin := cloned():
@@ -370,8 +370,10 @@ def reaches(preset: Preset) -> str:
     return f"It reaches {' and '.join(stated)}." if stated else ""
 
 
-def _experiment_changed() -> None:
-    name = st.session_state[_EXPERIMENT]
+def _experiment_changed(key: str) -> None:
+    if key != key_now(_EXPERIMENT, _EXPERIMENT):
+        return  # a browser that has not drawn yet what was chosen since sends the experiment before as a change
+    name = st.session_state[key]
     choose(name, "quick" if name and "quick" in experiment(name).presets else None)
 
 
@@ -398,10 +400,10 @@ def _resize() -> None:
     sweep_form.resize(experiment(name), 1 if is_lesson else ready.seeds, is_timed=ready.is_timed and not is_lesson)
 
 
-def _preset_changed(name: str) -> None:
-    if st.session_state[_CHOSEN].experiment != name:
-        return  # a browser that has not drawn the newly chosen experiment yet sends this preset as a change
-    preset = st.session_state[f"preset.{name}"]
+def _preset_changed(name: str, key: str) -> None:
+    if st.session_state[_CHOSEN].experiment != name or key != key_now(f"preset.{name}", f"preset.{name}"):
+        return  # as above
+    preset = st.session_state[key]
     choose(name, None if preset == CUSTOM else preset)
 
 
@@ -423,7 +425,6 @@ def _take(wish: Wish) -> None:
     st.session_state.pop(_READY, None)
     st.session_state[_CLONED] = wish.clone
     st.session_state[_FORM_ALONE] = bool(wish.experiment)
-    st.session_state[f"preset.{name}"] = preset or CUSTOM
     values = _starting_values(found, preset) | dict(wish.changes)
     config_form.fill(found, values)
     if wish.target is not None:

@@ -257,7 +257,7 @@ def hidden(key: str, usual: Usual, offered: Collection[str] | None = None) -> di
     return {
         "key": _widget(key),
         "on_change": _keep_typed,
-        "args": (key, usual, offered),
+        "args": (key, usual, offered, _widget(key)),
         "persist_state": "session",
     }
 
@@ -274,8 +274,10 @@ def keep(key: str, usual: Usual) -> None:
     st.session_state[_seen(key)] = st.query_params.get_all(key)
 
 
-def _keep_typed(key: str, usual: Usual, offered: Collection[str] | None) -> None:
+def _keep_typed(key: str, usual: Usual, offered: Collection[str] | None, widget: str) -> None:
     """Keep a changed value, and give it to its widget where an option was typed that was not offered."""
+    if widget != _widget(key):
+        return  # a browser that has not drawn the present widget yet
     value = st.session_state[_widget(key)]
     chosen = {*value} if isinstance(value, list) else {value}
     if offered is not None and not chosen <= {None, *offered, *st.session_state[_seen(key)]}:

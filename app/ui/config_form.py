@@ -44,10 +44,23 @@ def key_of(experiment: str, name: str) -> str:
     return key_now(experiment, f"form.{experiment}.{name}")
 
 
-def key_now(experiment: str, name: str) -> str:
-    """Return the key of a widget of an experiment's form; `name` is what it is until `renew`."""
-    times = st.session_state.get(f"{_TIMES}.{experiment}", 0)
+def key_now(of: str, name: str) -> str:
+    """Return the key of a widget of an experiment's form (`of`), or of one that `give` serves; `name` is what it is at
+    first.
+    """
+    times = st.session_state.get(f"{_TIMES}.{of}", 0)
     return f"{name}#{times}" if times else name
+
+
+def give(name: str, value: Any) -> str:
+    """Give a widget its value before it is drawn, and return its key. Where the browser's value is another one, it is
+    another widget, as after `renew`; the browser may send the former one again.
+    """
+    if st.session_state.get(key_now(name, name), value) != value:
+        st.session_state[f"{_TIMES}.{name}"] = st.session_state.get(f"{_TIMES}.{name}", 0) + 1
+    key = key_now(name, name)
+    st.session_state[key] = value
+    return key
 
 
 def renew(experiment: str) -> None:
@@ -61,6 +74,7 @@ def renew(experiment: str) -> None:
     for key in [str(key) for key in st.session_state]:
         if found := of_form.fullmatch(key):
             st.session_state[f"{found[1]}#{times + 1}"] = st.session_state[key]
+            del st.session_state[key]
     st.session_state[f"{_TIMES}.{experiment}"] = times + 1
 
 
@@ -173,7 +187,8 @@ def grid(
 
 def _field(name: str, field: FieldInfo, key: str, values: Sequence[Any] | None, disabled: bool) -> None:
     """Draw the widget for a field's type, or to choose one of `values`; its value is in the session, from `fill`."""
-    state: dict[str, Any] = {"key": key, "help": help_of(field), "disabled": disabled}
+    persists = "page" if "#" in key else None  # where the browser did not draw the run that gave it its value
+    state: dict[str, Any] = {"key": key, "help": help_of(field), "disabled": disabled, "persist_state": persists}
     value = st.session_state.setdefault(key, as_typed(field.default))
     label, kind = label_of(name, field), _kind(field)
     label = as_text(label) if field.title else label

@@ -8,6 +8,9 @@ from typing import Literal
 from playwright.sync_api import Page, TimeoutError
 
 from app.links.compare import TABS
+from engine.home import Home
+from engine.store import Store
+from engine.store.records import Run
 from tests.labs.small import Lab
 
 LAUNCH = "/launch"
@@ -59,6 +62,17 @@ def cancel_first(page: Page) -> None:
     """Select the first run of the table and ask to cancel it."""
     page.get_by_role("checkbox", name="Select", exact=False).nth(1).check()
     press("Cancel", "Keep running")(page)
+
+
+def launched(home: Home, page: Page) -> Run:
+    """Give the name that a launch asks for; cancel the run whose page opens then, and return it."""
+    page.get_by_role("textbox", name="Your name").fill("Ada")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/run?run=*")
+    run_id = int(page.url.partition("run?run=")[2])
+    with Store.open(home) as store:
+        store.runs.cancel(run_id, by="Ada")
+        return store.read.runs.one(run_id)
 
 
 def unfold_first(page: Page) -> None:

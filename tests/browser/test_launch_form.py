@@ -3,9 +3,8 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.store import Store
 from tests.browser.conftest import Lab
-from tests.browser.places import LAUNCH, settle
+from tests.browser.places import LAUNCH, launched, settle
 
 pytestmark = pytest.mark.browser
 MOST_TABS = 80
@@ -36,13 +35,7 @@ def test_a_keyboard_alone_chooses_an_experiment_and_launches_a_run(lab: Lab, pag
     tab_to(page, "Launch")
     page.keyboard.press("Enter")
     expect(page.get_by_role("textbox", name="Your name")).to_be_focused()
-    page.keyboard.type("Ada")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/run?run=*")
-    run_id = int(page.url.partition("run?run=")[2])
-    with Store.open(lab.home) as store:
-        run = store.read.runs.one(run_id)
-        store.runs.cancel(run_id, by="Ada")
+    run = launched(lab.home, page)
     assert (run.experiment, run.owner) == ("sync_sgd", "Ada")
 
 

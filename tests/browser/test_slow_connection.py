@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, WebSocketRoute, expect
+from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from engine.registry import experiment
 from engine.store import Store
 from tests.browser.axe import findings, grave
 from tests.browser.conftest import Lab
-from tests.browser.places import LAUNCH, Place, go, settle
+from tests.browser.places import LAUNCH, Place, go, launched, settle
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -45,6 +45,13 @@ class Connection:
                 socket.send(message)
 
         console.on_message(answer)
+
+    def open(self, address: str, seen: Locator) -> None:
+        """Open a page, and keep answers back once it is drawn whole."""
+        self._page.goto(address)
+        expect(seen).to_be_visible()
+        settle(self._page)
+        self.slow()
 
     def slow(self) -> None:
         """Keep answers back from now on."""
@@ -92,11 +99,8 @@ def asked(page: Page) -> dict[str, list[str]]:
 def test_two_changes_before_an_answer_are_both_kept_and_the_navigation_resets_them(
     lab: Lab, page: Page, connection: Connection
 ) -> None:
-    page.goto(f"{lab.address}/runs")
     finished = page.get_by_role("button", name="finished", exact=True)
-    expect(finished).to_be_visible()
-    settle(page)
-    connection.slow()
+    connection.open(f"{lab.address}/runs", finished)
     page.get_by_role("textbox", name="Search", exact=True).fill("a")
     with connection.answered():
         page.get_by_role("textbox", name="Search", exact=True).press("Enter")
@@ -118,11 +122,8 @@ def test_two_changes_before_an_answer_are_both_kept_and_the_navigation_resets_th
 
 
 def test_the_second_of_two_tabs_pressed_before_an_answer_opens(lab: Lab, page: Page, connection: Connection) -> None:
-    page.goto(f"{lab.address}/compare?runs={lab.compared[0]},{lab.compared[1]}")
     values = page.get_by_role("radio", name="Values", exact=True)
-    expect(values).to_be_visible()
-    settle(page)
-    connection.slow()
+    connection.open(f"{lab.address}/compare?runs={lab.compared[0]},{lab.compared[1]}", values)
     with connection.answered():
         values.click()
     with connection.answered():
@@ -136,11 +137,8 @@ def test_the_second_of_two_tabs_pressed_before_an_answer_opens(lab: Lab, page: P
 def test_the_last_of_two_experiments_chosen_before_an_answer_is_shown(
     lab: Lab, page: Page, connection: Connection
 ) -> None:
-    page.goto(f"{lab.address}{LAUNCH}")
     radio = page.get_by_role("radio", name="Hogwild!")
-    expect(radio).to_be_visible()
-    settle(page)
-    connection.slow()
+    connection.open(f"{lab.address}{LAUNCH}", radio)
     radio.focus()
     with connection.answered():
         page.keyboard.press("ArrowUp")
@@ -180,43 +178,46 @@ def test_back_right_after_a_key_restores_the_search_of_the_address(
 def test_a_preset_is_launched_though_the_form_still_shows_the_settings_before(
     lab: Lab, page: Page, connection: Connection
 ) -> None:
-    page.goto(f"{lab.address}{LAUNCH}?experiment=hogwild&preset=quick")
     launch = page.get_by_role("button", name="Launch", exact=True)
-    expect(launch).to_be_visible()
-    settle(page)
-    connection.slow()
+    connection.open(f"{lab.address}{LAUNCH}?experiment=hogwild&preset=quick", launch)
     with connection.answered():
         page.get_by_role("radio", name="tuned", exact=True).click()
     with connection.answered():
         launch.click()
     connection.release()
-    page.get_by_role("textbox", name="Your name").fill("Ada")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/run?run=*")
-    run_id = int(page.url.partition("run?run=")[2])
-    with Store.open(lab.home) as store:
-        run = store.read.runs.one(run_id)
-        store.runs.cancel(run_id, by="Ada")
+    run = launched(lab.home, page)
     assert (run.preset, run.config) == ("tuned", experiment("hogwild").configure("tuned").model_dump())
 
 
 def test_a_ready_made_sweep_stays_in_the_form_though_the_browser_still_has_the_form_before(
     lab: Lab, page: Page, connection: Connection
 ) -> None:
-    page.goto(f"{lab.address}{LAUNCH}")
-    ready = page.get_by_role("button", name="Show scaling")
-    expect(ready).to_be_visible()
-    settle(page)
-    connection.slow()
-    with connection.answered():
-        ready.click()
-    with connection.answered():
-        page.get_by_text("Lesson size", exact=True).click()
-    connection.release()
-    expect(page.get_by_role("textbox", name="Values of trainers")).to_have_value("1, 2, 4")
-    settle(page)
-    expect(page.get_by_role("switch", name="Run a sweep")).to_be_checked()
-    expect(page.get_by_role("spinbutton", name="Seeds", exact=True)).to_have_value("1")
+    for is_tuned, ready, values in (
+        (True, "Show scaling", "trainers"),
+        (False, "Find the sweet spot of splits", "splits"),  # of another experiment
+    ):
+        page.goto(f"{lab.address}{LAUNCH}")
+        button = page.get_by_role("button", name=ready)
+        expect(button).to_be_visible()
+        settle(page)
+        if is_tuned:
+            page.get_by_role("radio", name="tuned", exact=True).click()
+            page.wait_for_url("**preset=tuned**")
+            settle(page)
+        connection.slow()
+        with connection.answered():
+            button.click()
+        with connection.answered():
+            page.get_by_text("Lesson size", exact=True).click()
+        connection.release()
+        expect(page.get_by_role("textbox", name=f"Values of {values}")).to_be_visible()
+        settle(page)
+        expect(page.get_by_role("switch", name="Run a sweep")).to_be_checked()
+        expect(page.get_by_role("switch", name="Lesson size")).to_be_checked()
+        expect(page.get_by_role("radio", name="quick", exact=True)).to_be_checked()
+        if is_tuned:
+            expect(page.get_by_role("spinbutton", name="Batch size")).to_have_value("32")
+            expect(page.get_by_role("spinbutton", name="Seeds", exact=True)).to_have_value("1")
 
 
 def test_launch_pressed_twice_before_the_answer_launches_one_run_and_later_another(

@@ -114,7 +114,7 @@
   document.addEventListener(
     "click",
     (event) => {
-      const button = event.target.closest?.("[data-testid^=stBaseButton-primary]");
+      const button = event.target.closest?.("[data-testid=stBaseButton-primary]");
       if (!button || !event.isTrusted) return; // pulse.js sends a press that it has postponed once more
       const name = nameOf(button);
       if (presses.get(name)?.part.isConnected) {
@@ -124,7 +124,7 @@
       }
       const part = button.closest("[data-testid=stElementContainer]");
       if (!part) return;
-      const press = { part, isDrawn: part.dataset.stale === "true" }; // also where a run that began before draws it
+      const press = { part, isDrawn: false };
       presses.set(name, press);
       setTimeout(() => presses.get(name) === press && presses.delete(name), LOST_MS);
     },
