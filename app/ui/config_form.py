@@ -74,7 +74,6 @@ def renew(experiment: str) -> None:
     for key in [str(key) for key in st.session_state]:
         if found := of_form.fullmatch(key):
             st.session_state[f"{found[1]}#{times + 1}"] = st.session_state[key]
-            del st.session_state[key]
     st.session_state[f"{_TIMES}.{experiment}"] = times + 1
 
 
