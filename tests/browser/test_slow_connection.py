@@ -220,6 +220,24 @@ def test_a_ready_made_sweep_stays_in_the_form_though_the_browser_still_has_the_f
             expect(page.get_by_role("spinbutton", name="Seeds", exact=True)).to_have_value("1")
 
 
+def test_an_answer_while_a_key_is_down_does_not_take_its_step_back(
+    lab: Lab, page: Page, connection: Connection
+) -> None:
+    point = page.get_by_role("slider", name=re.compile("Bubble share")).nth(1)
+    connection.open(f"{lab.address}/exercises?exercise=pipeline_bubble", point)
+    point.focus()
+    with connection.answered():
+        page.keyboard.press("Home")
+    page.keyboard.down("ArrowUp")
+    connection.release()
+    expect(page.get_by_text("3 of 4 values to set.")).to_be_visible()
+    settle(page)
+    page.keyboard.up("ArrowUp")
+    page.get_by_text("Type the values instead").click()
+    expect(page.get_by_role("textbox", name="splits 2")).to_have_value("1")
+    expect(point).to_have_attribute("aria-valuetext", "1 %")
+
+
 def test_launch_pressed_twice_before_the_answer_launches_one_run_and_later_another(
     lab: Lab, page: Page, connection: Connection
 ) -> None:

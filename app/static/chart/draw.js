@@ -11,7 +11,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".pl-draw");
   const state = (root.state ??= { values: [], sent: "", stroke: null });
   const told = JSON.stringify([data.places, data.values, data.low, data.high]);
-  if (told !== state.told) Object.assign(state, { told, values: [...data.values], sent: JSON.stringify(data.values) });
+  const isUnsent = state.stroke || JSON.stringify(state.values) !== state.sent; // a key is down, or a stroke goes on: the next answer has it
+  if (told !== state.told && !(state.told && isUnsent)) Object.assign(state, { told, values: [...data.values], sent: JSON.stringify(data.values) });
   const span = data.high - data.low;
   const digits = Math.max(0, 2 - Math.floor(Math.log10(span)));
   let wide = 640; // units of the picture are pixels, so that its text has one size in any window
