@@ -107,8 +107,8 @@ def _curve(exercise: Exercise, key: str, *, disabled: bool) -> list[tuple[float,
 
 
 def _keys(key: str, count: int, strokes: int) -> list[str]:
-    """Return the keys of the fields, which are others after each stroke: a browser that has not drawn it yet sends the
-    values from before.
+    """Return the keys of the fields, new ones after each stroke: a browser that has not drawn it yet sends the old
+    values.
     """
     return [f"{key}.value.{at}{f'#{strokes}' if strokes else ''}" for at in range(count)]
 

@@ -372,7 +372,7 @@ def reaches(preset: Preset) -> str:
 
 def _experiment_changed(key: str) -> None:
     if key != key_now(_EXPERIMENT, _EXPERIMENT):
-        return  # a browser that has not drawn yet what was chosen since sends the experiment before as a change
+        return  # sent by a browser that has not drawn the present choice yet
     name = st.session_state[key]
     choose(name, "quick" if name and "quick" in experiment(name).presets else None)
 
@@ -402,7 +402,7 @@ def _resize() -> None:
 
 def _preset_changed(name: str, key: str) -> None:
     if st.session_state[_CHOSEN].experiment != name or key != key_now(f"preset.{name}", f"preset.{name}"):
-        return  # as above
+        return  # sent by a browser that has not drawn the present choice yet
     preset = st.session_state[key]
     choose(name, None if preset == CUSTOM else preset)
 

@@ -45,16 +45,16 @@ def key_of(experiment: str, name: str) -> str:
 
 
 def key_now(of: str, name: str) -> str:
-    """Return the key of a widget of an experiment's form (`of`), or of one that `give` serves; `name` is what it is at
-    first.
+    """Return the present key of a widget whose key is `name` at first: of the form of experiment `of`, which `renew`
+    changes, or of a single widget (`of` is its name), which `give` changes.
     """
     times = st.session_state.get(f"{_TIMES}.{of}", 0)
     return f"{name}#{times}" if times else name
 
 
 def give(name: str, value: Any) -> str:
-    """Give a widget its value before it is drawn, and return its key. Where the browser's value is another one, it is
-    another widget, as after `renew`; the browser may send the former one again.
+    """Set the value of a widget before it is drawn, and return its key: a new one where the browser has another value,
+    which it may send again before it draws this one.
     """
     if st.session_state.get(key_now(name, name), value) != value:
         st.session_state[f"{_TIMES}.{name}"] = st.session_state.get(f"{_TIMES}.{name}", 0) + 1
@@ -64,8 +64,8 @@ def give(name: str, value: Any) -> str:
 
 
 def renew(experiment: str) -> None:
-    """Make the form's widgets others with the same values, before some of these are set: a browser that has not drawn
-    these yet sends the ones that it shows, with whatever is pressed next.
+    """Give the form's widgets new keys, with the same values, before some of these are set: a browser that has not
+    drawn them yet sends the old values with the next press.
     """
     if not st.session_state.pop(f"{_DRAWN}.{experiment}", False):
         return

@@ -47,7 +47,7 @@ START_S = 10.0
 """Longest wait for a started runner to register."""
 HUNG_S = 60.0
 """Silence of a live runner after which pages warn of it."""
-WITHHELD = "The reasons appear after the hand-in of the exercise."
+WITHHELD = "Explanations appear after the exercise is handed in."
 FILTER_EXAMPLE = "trainers >= 4 and test/accuracy.best > 98"
 FILTER_HELP = (
     "Conditions on settings, metrics and run fields such as `status`, `owner`, `tags`, `created`:\n\n"
@@ -89,7 +89,7 @@ def title_of(run: Run | RunRow | QueuedRun) -> str:
 
 
 def say_withheld(reader: Reader, runs: Iterable[int]) -> None:
-    """Say where an exercise still withholds the reasons of what its runs showed."""
+    """Say so where an exercise still withholds the explanations of its runs."""
     if reader.exercises.withholds(runs):
         st.caption(WITHHELD)
 

@@ -290,7 +290,7 @@ def test_launch_pressed_twice_before_the_answer_launches_one_run_and_later_anoth
 def test_a_connection_that_is_gone_is_said_until_it_is_back(lab: Lab, page: Page, connection: Connection) -> None:
     page.goto(f"{lab.address}{LAUNCH}")
     settle(page)
-    said = page.get_by_text("No connection: ")
+    said = page.get_by_text("Connection lost.")
     expect(said).to_be_hidden()
     connection.lose()
     expect(page.get_by_role("status").and_(said)).to_be_visible()

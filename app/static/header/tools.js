@@ -148,7 +148,7 @@
       if (gone.textContent) gone.textContent = "";
     } else if (wasConnected) {
       presses.clear();
-      going ??= setTimeout(() => (gone.textContent = "No connection: this page waits until it is back."), GONE_MS);
+      going ??= setTimeout(() => (gone.textContent = "Connection lost. Reconnecting…"), GONE_MS);
     }
   }).observe(document.body, { subtree: true, attributeFilter: ["data-test-script-state", "data-test-connection-state", "data-stale"] });
 
