@@ -295,9 +295,9 @@ def _launch_button(found: Figure, size: Size, *, primary: bool = False, reductio
         st.caption(as_text(f"{size.capitalize()}: {error}"))
         return
     with st.container(gap="xsmall"):
-        if st.button(
+        if submit.button(
             f"Launch {size}: {counted(len(planned.cells), 'run')}",
-            key=f"launch-{found.key(size)}",
+            f"launch-{found.key(size)}",
             type="primary" if primary else "secondary",
             **current_user.control("launch sweep"),
         ):

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from markupsafe import Markup
 
-from app.actions.submit import submit
+from app.actions import submit
 from app.charts.sweep_charts import scale
 from app.core.assets import at
 from app.links import addresses
@@ -100,7 +100,7 @@ def launch(exhibit: str) -> None:
     found = experiment(NAME)
     preset = exhibit if exhibit in found.presets else None
     config = found.configure(changes={"exhibit": exhibit}).model_dump(mode="json")
-    submit(Launch(NAME, config, preset=preset), stays=True)
+    submit.submit(Launch(NAME, config, preset=preset), stays=True)
 
 
 def card(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:
@@ -201,7 +201,7 @@ def _badges(visit: Visit | None, coming: RunRow | None) -> None:
 def _launch_button(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:
     """Show the button that runs an exhibit, disabled while a run of it is active."""
     control = current_user.control("launch", disabled=coming is not None)
-    if st.button("Run again" if visit else "Run exhibit", key=f"museum.run.{sign.name}", **control):
+    if submit.button("Run again" if visit else "Run exhibit", f"museum.run.{sign.name}", **control):
         launch(sign.name)
 
 

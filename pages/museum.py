@@ -6,6 +6,7 @@ from typing import Literal
 
 import streamlit as st
 
+from app.actions import submit
 from app.core.assets import at
 from app.links import addresses
 from app.museum import card, launch, section
@@ -46,7 +47,7 @@ def cards(found: Museum) -> None:
     control = current_user.control("launch", disabled=found.shows("all") is not None, help=TAKES)
     kind: Literal["primary", "secondary"] = "secondary" if found.visits else "primary"
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button("Run all exhibits", key="museum.run.all", type=kind, **control):
+        if submit.button("Run all exhibits", "museum.run.all", type=kind, **control):
             launch("all")
         st.caption(f"{len(found.visits)} of {counted(len(SIGNS), 'exhibit')} have results.", width="content")
     for title, name in titles.items():

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -30,6 +31,30 @@ class Again:
 
 
 Wanted = Launch | SweepLaunch | DuelLaunch | Again
+_LAUNCHES = "submit.launches"
+
+
+@dataclass
+class Launches:
+    """How many times this session has queued something. An object, for each use of the session's state may end a run of
+    the page: a count there might be missed after the store was told.
+    """
+
+    times: int = 0
+
+
+def button(label: str, key: str, **options: Any) -> bool:
+    """Show a button that launches. It is another one after each launch, so a press that was made before the browser had
+    the answer to the first launches nothing; tools.js takes none meanwhile.
+    """
+    times = launches().times
+    return st.button(label, key=f"once.{key}.{times}" if times else f"once.{key}", **options)
+
+
+def launches() -> Launches:
+    """Return the session's count, to be raised once something is queued."""
+    found: Launches = st.session_state.setdefault(_LAUNCHES, Launches())
+    return found
 
 
 def submit(wanted: Wanted, *, stays: bool = False) -> None:
@@ -38,11 +63,13 @@ def submit(wanted: Wanted, *, stays: bool = False) -> None:
     """
     verb = ("resume" if wanted.resumes else "retry") if isinstance(wanted, Again) else "launch"
     current_user.require_name(partial(submit, wanted, stays=stays), f"Save and {verb}")
+    count = launches()
     try:
         made = _queued(Home.find(), wanted, current_user.whoever())
     except EngineError as error:
         st.error(as_text(message_of(error)))
         return
+    count.times += 1
     if stays:
         st.rerun()
     if isinstance(wanted, SweepLaunch) and wanted.figure:

@@ -305,7 +305,7 @@ def _offer(duel: Duel | None, problems: list[str], terms: LaunchOptions) -> None
         st.error(as_text(sentence))
     if duel and found:
         _takes(duel, found, terms)
-    if st.button("Launch", type="primary", key="duel.launch", disabled=found is None) and duel:
+    if submit.button("Launch", "duel.launch", type="primary", disabled=found is None) and duel:
         submit.submit(DuelLaunch(duel, name=st.session_state.get("duel.title", ""), terms=terms))
 
 

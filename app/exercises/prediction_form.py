@@ -92,13 +92,7 @@ def _curve(exercise: Exercise, key: str, *, disabled: bool) -> list[tuple[float,
     components.draw(f"{key}.draw", data, partial(_drawn, key, len(along)))
     with st.expander("Type the values instead"), st.container(horizontal=True):
         for each, (_, _, label) in zip(keys, along, strict=True):
-            st.text_input(
-                f"{title} {label}",
-                key=each,
-                width=130,
-                disabled=disabled,
-                persist_state="page" if "#" in each else None,  # as in the launch form
-            )
+            st.text_input(f"{title} {label}", key=each, width=130, disabled=disabled, persist_state="session")
     points = [(x, y) for (x, _, _), y in zip(along, values, strict=True) if y is not None]
     if len(points) < len(along):
         st.caption(f"{len(along) - len(points)} of {len(along)} values to set.")

@@ -6,8 +6,8 @@ from typing import Any
 
 import streamlit as st
 
-from app.actions import queue_actions, sweep_forecast
-from app.actions.submit import run_on, start_on_cluster, submit
+from app.actions import queue_actions, submit, sweep_forecast
+from app.actions.submit import run_on, start_on_cluster
 from app.core.formatting import duration
 from app.launch import resource_summary, sweep_form
 from app.launch.experiment_picker import FIRST, reaches, ready_sweep, stated_run_s
@@ -81,8 +81,9 @@ def own_script(before: str = "") -> None:
 
 
 def _first_run(found: Experiment) -> None:
-    if st.button(f"Run {FIRST[1]} {found.title}", type="primary", key="first-visit", **current_user.control("launch")):
-        submit(Launch(found.name, found.configure(FIRST[1]).model_dump(mode="json"), preset=FIRST[1]))
+    label = f"Run {FIRST[1]} {found.title}"
+    if submit.button(label, "first-visit", type="primary", **current_user.control("launch")):
+        submit.submit(Launch(found.name, found.configure(FIRST[1]).model_dump(mode="json"), preset=FIRST[1]))
 
 
 @dataclass(frozen=True)
@@ -159,9 +160,10 @@ def launchpad(form: LaunchForm) -> None:
             runs_command=form.command is not None or not is_ours(found.name),
         )
         # No number of runs: a press right after typing a value launches that value, which the label can't show yet.
-        if action.button(
-            "Launch" if draft is None else "Launch sweep", type="primary", width="stretch", key="launch", **allowed
-        ):
+        label = "Launch" if draft is None else "Launch sweep"
+        with action:
+            pressed = submit.button(label, "launch", type="primary", width="stretch", **allowed)
+        if pressed:
             _launch(form, draft, name=title.strip() or usual, terms=asked)
         _footer(form, asked)
 
@@ -189,14 +191,14 @@ def _show_cautions(sentences: Sequence[str]) -> None:
 def _launch(form: LaunchForm, draft: sweep_form.Draft | None, **more: Any) -> None:
     """Launch what the form holds; `more` are the other fields of the launch."""
     if draft:
-        submit(
+        submit.submit(
             replace(
                 draft.sweep,
                 shared=replace(draft.sweep.shared, preset=form.preset, cloned_from=form.cloned_from, **more),
             )
         )
     elif form.config:
-        submit(form.launch(form.config, **more))
+        submit.submit(form.launch(form.config, **more))
 
 
 def _shown_demands(configs: Sequence[Config], terms: LaunchOptions) -> list[Demand]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import streamlit as st
 
-from app.actions.submit import Again, submit
+from app.actions import submit
+from app.actions.submit import Again
 from app.charts import plotly_figures
 from app.charts.curve_charts import FEW, FOREIGN_AXES
 from app.charts.curve_points import AXES, has_passes, usual_axis
@@ -45,12 +46,12 @@ def resume_button(run: Run) -> None:
         return
     refusal = why_not_resumable(Home.find(), run)
     why_not = why_not_again(run) or (str(refusal) if refusal else None)
-    if st.button(
+    if submit.button(
         "Resume",
-        key=f"resume-{run.id}",
+        f"resume-{run.id}",
         **current_user.off(why_not, help=None if why_not else as_text(_resume_help(run))),
     ):
-        submit(Again(run.id, resumes=True))
+        submit.submit(Again(run.id, resumes=True))
 
 
 def retry_button(run: Run) -> None:
@@ -58,8 +59,8 @@ def retry_button(run: Run) -> None:
     if why_not_retriable(run) is not None:
         return
     words = f"Queues a new run with the same settings at once, from the start, and opens it. Run {run.id} is kept."
-    if st.button("Retry", key=f"retry-{run.id}", **current_user.off(why_not_again(run), help=words)):
-        submit(Again(run.id, resumes=False))
+    if submit.button("Retry", f"retry-{run.id}", **current_user.off(why_not_again(run), help=words)):
+        submit.submit(Again(run.id, resumes=False))
 
 
 def why_not_again(run: Run) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.actions import sweep_forecast
+from app.actions import submit, sweep_forecast
 from app.charts.sweep_data import experiment_of, is_for_learning
 from app.core.assets import at
 from app.core.formatting import absolute
@@ -170,17 +170,20 @@ def ask_extend(sweep: Sweep, runs: Sequence[RunRow]) -> None:
                 st.markdown(f":orange-badge[Caution] {as_text(caution)}")
     except EngineError as error:
         st.markdown(f":red[{as_text(message_of(error))}]")
-    if st.button(f"Add {_runs(count)}" if count else "Add", type="primary", disabled=not count, key="extend-order"):
+    label = f"Add {_runs(count)}" if count else "Add"
+    if submit.button(label, "extend-order", type="primary", disabled=not count):
         _extend(sweep.id, more, seeds, draws)
 
 
 def _extend(sweep_id: int, more: Mapping[str, Sequence[Any]], seeds: int, draws: int) -> None:
     current_user.require_name(partial(_extend, sweep_id, more, seeds, draws))
+    launches = submit.launches()
     try:
         extend_sweep(Home.find(), sweep_id, more, seeds, draws, owner=current_user.whoever())
     except EngineError as error:
         st.error(as_text(message_of(error)))
     else:
+        launches.times += 1
         st.rerun()
 
 

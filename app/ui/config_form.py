@@ -185,9 +185,11 @@ def grid(
 
 
 def _field(name: str, field: FieldInfo, key: str, values: Sequence[Any] | None, disabled: bool) -> None:
-    """Draw the widget for a field's type, or to choose one of `values`; its value is in the session, from `fill`."""
-    persists = "page" if "#" in key else None  # where the browser did not draw the run that gave it its value
-    state: dict[str, Any] = {"key": key, "help": help_of(field), "disabled": disabled, "persist_state": persists}
+    """Draw the widget for a field's type, or to choose one of `values`; its value is in the session, from `fill`. It
+    stays there while the browser has not drawn the run that gave it, and after a visit to another page: what a browser
+    that lacks that page sends of this one must not find the fields empty.
+    """
+    state: dict[str, Any] = {"key": key, "help": help_of(field), "disabled": disabled, "persist_state": "session"}
     value = st.session_state.setdefault(key, as_typed(field.default))
     label, kind = label_of(name, field), _kind(field)
     label = as_text(label) if field.title else label

@@ -52,7 +52,7 @@ def test_a_run_is_launched_on_a_cluster_with_some_nodes(home: Home, reader: Read
     assert "launch.oversubscribe" not in keys(test) and "CPU (nodes of lab)" in html(test)
     test.number_input(key="launch.nodes").set_value(2).run()
     assert "Options: on lab, 2 nodes." in said(test)
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     assert reader.runs.one(1).terms == LaunchOptions(target="lab", nodes=2)
 
 
@@ -68,21 +68,21 @@ def test_a_wrong_clusters_file_is_explained_before_the_launch(home: Home) -> Non
     test = form()
     assert "cluster lab: Unknown key 'colour'" in test.error[0].value.replace("\\", "")
     assert str(home.path) not in test.error[0].value.replace("\\", "")
-    assert "launch.target" not in keys(test) and not test.button(key="launch").disabled
+    assert "launch.target" not in keys(test) and not test.button(key="once.launch").disabled
 
 
 def test_a_run_that_no_node_can_take_is_refused_before_the_launch(home: Home) -> None:
     clusters.write(home)
     test = form(experiment="hogwild", preset="quick", on="lab", set="device:cuda")
-    assert test.error and test.button(key="launch").disabled
+    assert test.error and test.button(key="once.launch").disabled
 
 
 def test_a_run_whose_ranks_share_memory_is_refused_on_several_nodes(home: Home) -> None:
     clusters.write(home)
     test = form(experiment="hogwild", preset="quick", on="lab", nodes="2")
-    assert "Its ranks share memory" in test.error[0].value and test.button(key="launch").disabled
+    assert "Its ranks share memory" in test.error[0].value and test.button(key="once.launch").disabled
     test.number_input(key="launch.nodes").set_value(1).run()
-    assert not test.error and not test.button(key="launch").disabled
+    assert not test.error and not test.button(key="once.launch").disabled
 
 
 def test_each_run_of_a_sweep_runs_on_the_cluster(home: Home, reader: Reader) -> None:
@@ -92,7 +92,7 @@ def test_each_run_of_a_sweep_runs_on_the_cluster(home: Home, reader: Reader) -> 
     test.toggle(key="sweep.on.hogwild").set_value(True).run()
     assert "Slurm decides when they start" in said(test) and "Estimated finish" not in html(test)
     test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 2").run()
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     assert [run.target for run in reader.runs.find()] == ["lab", "lab"]
 
 
@@ -102,7 +102,7 @@ def test_a_duel_runs_on_the_cluster(home: Home, reader: Reader) -> None:
     assert "Total run time" in html(test)
     test.button_group(key="launch.target").set_value("lab").run()
     assert "Slurm decides when they start" in said(test) and "Total run time" not in html(test)
-    test.button(key="duel.launch").click().run()
+    test.button(key="once.duel.launch").click().run()
     assert not test.exception
     assert reader.runs.one(1).terms == LaunchOptions(max_retries=2, target="lab")
 

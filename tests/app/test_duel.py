@@ -55,7 +55,7 @@ def test_the_form_says_what_a_duel_takes_and_launches_it(home: Home) -> None:
     assert "give no verdict" not in all_words(test)
     assert f"{too_few} least 5." in all_words(test.number_input(key="duel.seeds").set_value(3).run())
     test.number_input(key="duel.seeds").set_value(5).run()
-    test.button(key="duel.launch").click().run()
+    test.button(key="once.duel.launch").click().run()
     assert not test.exception
     found = labs.gathered(home, 1)
     assert (found.stored.owner, found.stored.name, found.duel.budget.amount, found.duel.rates) == (
@@ -82,7 +82,7 @@ def test_a_form_that_breaks_rules_says_which_and_offers_no_launch(home: Home) ->
     assert "Learning rates must be comma-separated numbers, such as 0.01, 0.03; got '0.1, fast'." in test.error[
         0
     ].value.replace("\\", "")
-    assert test.button(key="duel.launch").disabled
+    assert test.button(key="once.duel.launch").disabled
     test.text_input(key="duel.rates").set_value("0.1")
     test.multiselect(key="duel.strategies").set_value(["hogwild"]).run()
     assert "A duel needs 2 to 6 strategies; got 1." in test.error[0].value.replace("\\", "")

@@ -161,7 +161,7 @@ def test_a_ready_made_sweep_has_one_estimate_and_is_named_by_its_question(home: 
     page.text_input(key="sweep.values.pipeline.mode").set_value("gpipe, 1f1b").run()
     assert "No estimate yet: no similar run has finished on this machine." in said(page)
     page.text_input(key="sweep.values.pipeline.mode").set_value("gpipe, 1f1b, interleaved, zb_h1").run()
-    page.button(key="launch").click().run()
+    page.button(key="once.launch").click().run()
     assert not page.exception and page.title[0].value.replace("\\", "") == "Sweep 1: Where did the bubble go?"
     assert reader.sweeps.one(1).name == "Where did the bubble go?"
     assert reader.runs.one(1).name == "Where did the bubble go?: mode gpipe, seed 0"

@@ -37,11 +37,11 @@ def test_a_newcomer_sees_every_exhibit_and_one_button_that_runs_all(home: Home, 
         *["Run exhibit"] * len(SIGNS),
     ]
     test.session_state["person"] = "Ada"
-    test.button(key="museum.run.all").click().run()
+    test.button(key="once.museum.run.all").click().run()
     assert not test.exception
     assert test.title[0].value == "Museum", "the page stays"
     assert 'href="/docs?page=museum"' in html_of(test)
-    assert test.button(key="museum.run.all").disabled
+    assert test.button(key="once.museum.run.all.1").disabled, "another button after each launch"
     run = reader.runs.one(1)
     assert (run.experiment, run.owner, run.config["exhibit"], run.preset, run.demand.cores) == (
         "fault_museum",
@@ -141,7 +141,7 @@ def test_a_run_that_is_on_is_told_and_what_it_has_shown_is_there_already(home: H
     assert [run.status for run in waits if run] == ["queued", "running"]
     test = opened("museum", {"exhibit": "mixed_returns"})
     assert "queued" in said(test)
-    assert test.button(key="museum.run.mixed_returns").disabled
+    assert test.button(key="once.museum.run.mixed_returns").disabled
 
 
 def test_one_exhibit_is_run_again_a_fault_not_shown_is_told_and_an_unknown_one_is_a_sentence(
@@ -149,7 +149,7 @@ def test_one_exhibit_is_run_again_a_fault_not_shown_is_told_and_an_unknown_one_i
 ) -> None:
     test = opened("museum", {"exhibit": "same_seeds"})
     test.session_state["person"] = "Ada"
-    test.button(key="museum.run.same_seeds").click().run()
+    test.button(key="once.museum.run.same_seeds").click().run()
     assert reader.runs.one(1).config["exhibit"] == "same_seeds"
     unknown = opened("museum", {"exhibit": "same_seed"})
     assert not unknown.exception

@@ -80,7 +80,7 @@ def test_a_pasted_command_becomes_a_form_and_a_run(project: Path, home: Home, mo
     python = project / ".venv" / "bin" / "python"
     shown = f"OMP_NUM_THREADS=1 '{python}' train.py --lr 0.2 --epochs 5 --milestones 1 5"
     assert shown in [each.value for each in test.code]
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     with Reader.open(home) as reader:
         run = reader.runs.one(1)
     assert run.experiment == "train.py"
@@ -127,7 +127,7 @@ def test_a_sweep_of_a_command_gives_the_seeds_to_the_setting_that_was_found(
     test.number_input(key="sweep.seeds.train.py").set_value(2)
     test.run()
     assert "6 runs: lr 0.1, 0.2, 0.4 × 2 seeds" in all_words(test)
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     with Reader.open(home) as reader:
         runs = [reader.runs.one(run_id) for run_id in range(1, 7)]
         query = sweep_query(reader.sweeps.one(1), reader.sweeps.runs(1)[0])
@@ -164,7 +164,7 @@ def test_a_command_without_settings_is_repeated(project: Path, home: Home, monke
     assert "no setting that could vary, so the sweep repeats it" in all_words(test)
     assert "3 runs with the settings in the form." in all_words(test)
     test.number_input(key="sweep.seeds.run.sh").set_value(2).run()
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     with Reader.open(home) as reader:
         sweep, runs = reader.sweeps.one(1), reader.sweeps.runs(1)
         again = opened("launch", sweep_query(sweep, runs[0]))
@@ -177,11 +177,11 @@ def test_a_form_is_read_again_when_its_script_is_there_and_when_it_changes(proje
     (project / "train.py").rename(project / "elsewhere.py")
     test = paste("python train.py --lr 0.1", project)
     assert all_words(test).count("train.py isn't a file in") == 2, "at the folder, and at Launch"
-    assert test.button(key="launch").disabled
+    assert test.button(key="once.launch").disabled
     (project / "train.py").write_text(SCRIPT)
     test.number_input(key="form.train.py.lr").set_value(0.3).run()
     assert "6 settings, read from the script's source" in all_words(test)
-    assert not test.button(key="launch").disabled
+    assert not test.button(key="once.launch").disabled
     (project / "train.py").write_text(SCRIPT.replace("dataset", "corpus"))
     os.utime(project / "train.py", ns=(0, 0))
     assert test.run().button_group(key="form.train.py.corpus").value == "digits"
@@ -201,7 +201,7 @@ def test_a_program_that_needs_no_file_is_launched_from_any_folder(project: Path,
     for text in ("nvidia-smi -l 1", "bash -c true", "docker run image python /app/train.py"):
         test = paste(text, project)
         assert "Correct its path" not in all_words(test)
-        assert not test.button(key="launch").disabled
+        assert not test.button(key="once.launch").disabled
 
 
 def test_the_choice_of_an_interpreter_shows_the_end_of_its_path_that_tells_it_apart() -> None:
@@ -218,7 +218,7 @@ def test_packages_that_the_chosen_interpreter_lacks_are_a_warning_that_leaves_la
     (project / "train.py").write_text(f"import torch\n{SCRIPT}")
     test = paste("python train.py", project)
     assert "train.py imports torch, which" in all_words(test)
-    assert not test.button(key="launch").disabled
+    assert not test.button(key="once.launch").disabled
     assert "enter its path" in all_words(test)
     (project / ".venv" / "lib" / "python3.12" / "site-packages" / "torch").mkdir()
     assert "imports torch" not in all_words(test.run())
@@ -286,7 +286,7 @@ def test_a_recipe_is_saved_with_the_forms_values_chosen_again_and_hidden(
     assert (recipe.name, recipe.command.result, recipe.command.better) == ("digits", "val/accuracy", "max")
     assert test.radio(key="launch.recipe").value == "digits"
     assert test.number_input(key="form.digits.lr").value == 0.3
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     with Reader.open(home) as reader:
         assert reader.runs.one(1).experiment == "digits"
     test = opened("launch", {"recipe": "digits"})

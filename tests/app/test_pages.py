@@ -253,16 +253,16 @@ def test_an_empty_lab_is_offered_a_quick_run_and_a_link_fills_the_form(home: Hom
 
 def test_a_broken_rule_bars_the_launch_and_another_preset_or_experiment_fills_the_form_anew(home: Home) -> None:
     test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
-    assert not test.button(key="launch").disabled
+    assert not test.button(key="once.launch").disabled
     test.number_input(key="form.hogwild.trainers").set_value(99).run()
     assert any("trainers must be at most 64" in text.value.replace("\\", "") for text in test.markdown)
-    assert test.button(key="launch").disabled
+    assert test.button(key="once.launch").disabled
     test.number_input(key="form.hogwild.trainers").set_value(2)
     test.number_input(key="form.hogwild.evaluate_every").set_value(31).run()
     caution = "evaluate_every is 31 epochs, but the run has 30: it is tested only at the end."
     assert said(test).count(caution) == 1
     test.toggle(key="sweep.on.hogwild").set_value(True).run()
-    assert said(test).count(caution) == 1 and not test.button(key="launch").disabled
+    assert said(test).count(caution) == 1 and not test.button(key="once.launch").disabled
     test.toggle(key="sweep.on.hogwild").set_value(False).run()
     test.button_group(key="preset.hogwild").set_value("published").run()
     assert in_form(test)["form.hogwild.trainers"] == 4
@@ -275,7 +275,7 @@ def test_a_broken_rule_bars_the_launch_and_another_preset_or_experiment_fills_th
 
 def test_without_a_name_a_launch_asks_for_it_and_queues_nothing(home: Home, reader: Reader) -> None:
     test = opened("launch")
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     assert not test.exception
     assert reader.runs.count() == 0
 
@@ -284,7 +284,7 @@ def test_a_launch_queues_the_run_of_the_form_under_the_persons_name(home: Home, 
     test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
     test.session_state["person"] = "Ada"
     test.number_input(key="form.hogwild.seed").set_value(5).run()
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     run = reader.runs.one(1)
     assert (run.owner, run.status, run.preset, run.config["seed"], run.config["dataset"]) == (
         "Ada",
@@ -301,7 +301,7 @@ def test_the_launch_form_takes_a_time_limit_and_retries(home: Home, reader: Read
     test.number_input(key="launch.max_run_time_s").set_value(90.0)
     test.number_input(key="launch.max_retries").set_value(2).run()
     assert "Options: time limit 1 min 30 s, 2 retries if lost." in said(test)
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     assert not test.exception
     assert reader.runs.one(1).terms == LaunchOptions(max_run_time_s=90.0, max_retries=2)
 
@@ -436,7 +436,7 @@ def test_a_runs_note_and_tags_are_kept_and_a_missing_runner_is_said(home: Home, 
     test.session_state["person"] = "Ada"
     with sqlite3.connect(home.database, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
-        test.button(key="launch").click().run()
+        test.button(key="once.launch").click().run()
         other.execute("ROLLBACK")
     other.close()
     assert not test.exception

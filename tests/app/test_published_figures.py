@@ -38,17 +38,17 @@ def test_every_figure_is_there_before_anything_was_launched(home: Home) -> None:
     assert all_words(test).count("not reproduced here yet: no run with these settings") == len(FIGURES)
     assert "no similar run has finished on this machine" in all_words(test)
     labels = {button.key: button.label for button in test.button}
-    assert labels["launch-hogwild/reduced"] == "Launch reduced: 5 runs"
-    assert labels["launch-reinforce/full"] == "Launch full: 100 runs"
+    assert labels["once.launch-hogwild/reduced"] == "Launch reduced: 5 runs"
+    assert labels["once.launch-reinforce/full"] == "Launch full: 100 runs"
 
 
 def test_a_launch_asks_for_a_name_queues_the_figures_sweep_and_stays_on_its_page(home: Home, reader: Reader) -> None:
     test = page("hogwild")
-    test.button(key="launch-hogwild/reduced").click().run()
+    test.button(key="once.launch-hogwild/reduced").click().run()
     assert not test.exception
     assert reader.sweeps.count() == 0
     test.session_state["person"] = "Ada"
-    test.button(key="launch-hogwild/reduced").click().run()
+    test.button(key="once.launch-hogwild/reduced").click().run()
     sweep, runs = reader.sweeps.one(1), reader.sweeps.runs(1)
     assert (sweep.figure, sweep.owner, sweep.total) == ("hogwild/reduced", "Ada", 5)
     assert {(run.config["epochs"], run.config["trainers"], run.preset) for run in runs} == {(2, 4, None)}

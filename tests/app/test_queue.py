@@ -169,7 +169,7 @@ def test_the_form_says_what_a_run_would_wait_for_and_priority_and_sharing_go_wit
     assert "at once" in html(test)
     test.button_group(key="launch.priority").set_value("high").run()
     test.toggle(key="launch.oversubscribe").set_value(True).run()
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     run = reader.runs.one(1)
     assert (run.terms.priority, run.terms.oversubscribe, run.owner) == ("high", True, "Ada")
 
@@ -208,7 +208,7 @@ def ada(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def launch(test: AppTest) -> bool:
-    return not next(button for button in test.button if button.key == "launch").disabled
+    return not next(button for button in test.button if button.key == "once.launch").disabled
 
 
 def test_the_form_says_what_is_held_and_offers_no_launch_past_it(home: Home, lab: dict[Status, int], ada: None) -> None:
@@ -269,7 +269,7 @@ def transport(test: AppTest, experiment: str) -> str:
 
 
 def can_launch(test: AppTest) -> bool:
-    return not next(button for button in test.button if button.key == "launch").disabled
+    return not next(button for button in test.button if button.key == "once.launch").disabled
 
 
 def test_the_form_begins_with_a_transport_that_can_be_used_and_refuses_others_with_the_cure(

@@ -112,7 +112,7 @@ def test_every_page_offers_what_the_rules_allow(
 def launches(here: PersonStanding) -> None:
     """Hold that the forms stand there for those who may send them, and for others who may instead."""
     launch = opened("launch", {"experiment": "hogwild", "preset": "quick"})
-    for form, key in ((launch, "launch"), (opened("duel"), "duel.launch")):
+    for form, key in ((launch, "once.launch"), (opened("duel"), "once.duel.launch")):
         assert any(button.key == key for button in form.button) == here.may("launch")
         assert ("Ask an admin for the member role: ada" in said(form)) != here.may("launch")
     priorities = [list(group.options) for group in launch.button_group if group.key == "launch.priority"]

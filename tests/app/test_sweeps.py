@@ -171,14 +171,14 @@ def test_runs_without_a_sweep_have_no_column_for_it(home: Home, lab: dict[Status
 
 def test_the_form_is_for_one_run_until_the_fold_offers_more(home: Home) -> None:
     test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
-    assert test.button(key="launch").label == "Launch"
+    assert test.button(key="once.launch").label == "Launch"
     assert not [each for each in test.text_input if "Values" in each.label]
     test = form()
     assert (
         test.selectbox(key="sweep.first.hogwild").value,
         test.text_input(key="sweep.values.hogwild.trainers").value,
     ) == ("trainers", "1, 2, 4, 8")
-    assert test.button(key="launch").label == "Launch sweep" and "4 runs: trainers" in said(test)
+    assert test.button(key="once.launch").label == "Launch sweep" and "4 runs: trainers" in said(test)
     test.selectbox(key="sweep.second.hogwild").set_value("lock").run()
     test.number_input(key="sweep.seeds.hogwild").set_value(3).run()
     assert (
@@ -202,7 +202,7 @@ def test_a_problem_stands_in_the_fold_and_bars_the_launch(home: Home, text: str,
     test.text_input(key="sweep.values.hogwild.trainers").set_value(text).run()
     assert not test.exception
     assert sentence in said(test)
-    assert test.button(key="launch").disabled
+    assert test.button(key="once.launch").disabled
 
 
 def test_a_combination_that_breaks_a_rule_or_a_device_that_is_not_here_bars_the_launch(
@@ -211,19 +211,19 @@ def test_a_combination_that_breaks_a_rule_or_a_device_that_is_not_here_bars_the_
     test = form("pipeline")
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 65").run()
     assert "With splits 65: splits must be at most batch_size (64), got 65" in said(test)
-    assert test.button(key="launch").disabled
+    assert test.button(key="once.launch").disabled
     monkeypatch.setattr("platform.system", lambda: "Linux")
     test = form("reference")
     test.selectbox(key="sweep.first.reference").set_value("device").run()
     test.text_input(key="sweep.values.reference.device").set_value("cpu, mps").run()
     assert "available only on Apple machines" in " ".join(error.value for error in test.error)
-    assert test.button(key="launch").disabled
+    assert test.button(key="once.launch").disabled
 
 
 def test_without_a_name_a_sweep_asks_for_it_and_queues_nothing(home: Home, reader: Reader) -> None:
     test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
     test.toggle(key="sweep.on.hogwild").set_value(True).run()
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     assert not test.exception
     assert (reader.runs.count(), reader.sweeps.count()) == (0, 0)
 
@@ -233,7 +233,7 @@ def test_a_launch_queues_the_sweep_under_the_persons_name(home: Home, reader: Re
     test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 2").run()
     test.number_input(key="sweep.seeds.hogwild").set_value(2).run()
     test.text_input(key="launch.title").set_value("speed").run()
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     sweep, runs = reader.sweeps.one(1), reader.sweeps.runs(1)
     assert (sweep.owner, sweep.name, sweep.grid) == ("Ada", "speed", {"trainers": (1, 2), "seed": (0, 1)})
     assert [(run.config["trainers"], run.config["seed"], run.preset, run.config["dataset"]) for run in runs] == [
@@ -253,9 +253,9 @@ def test_the_form_shows_the_total_work_of_a_run_and_makes_it_equal_in_a_sweep(ho
     assert "Total work of each run: 12 passes, with epochs 12, 6, 3." in said(test)
     test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 5").run()
     assert "Set epochs to 5 (10 passes) or 10 (20 passes)." in said(test)
-    assert test.button(key="launch").disabled
+    assert test.button(key="once.launch").disabled
     test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 4").run()
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     found = reader.sweeps.one(1)
     assert found.equal_work == {"epochs": 6, "trainers": 2}
     assert [run.config["epochs"] for run in reader.sweeps.runs(1)] == [12, 3]
@@ -268,7 +268,7 @@ def test_the_form_shows_the_total_work_of_a_run_and_makes_it_equal_in_a_sweep(ho
 def test_a_changed_preset_is_no_longer_what_the_runs_began_as(home: Home, reader: Reader) -> None:
     test = form()
     test.number_input(key="form.hogwild.epochs").set_value(2).run()
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     assert {(run.preset, run.config["epochs"]) for run in reader.sweeps.runs(1)} == {(None, 2)}
 
 
@@ -294,13 +294,13 @@ def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Hom
     assert test.text_input(key="sweep.ranges.hogwild.learning_rate").value.startswith("log:")
     test.text_input(key="sweep.ranges.hogwild.learning_rate").set_value("log:0.1..0.001").run()
     assert "learning_rate: a range must be ascending" in said(test)
-    assert test.button(key="launch").disabled
+    assert test.button(key="once.launch").disabled
     test.text_input(key="sweep.ranges.hogwild.learning_rate").set_value("log:0.001..0.1").run()
     test.number_input(key="sweep.draws.hogwild").set_value(3).run()
     test.number_input(key="sweep.seeds.hogwild").set_value(2).run()
     test.number_input(key="sweep.stop.hogwild").set_value(4).run()
     assert "6 runs: 3 samples of learning rate from log:0.001..0.1 × 2 seeds." in said(test)
-    test.button(key="launch").click().run()
+    test.button(key="once.launch").click().run()
     assert not test.exception
     found = read(home)
     assert (found.draw, found.exclusive, found.stop_after) == (
@@ -323,12 +323,12 @@ def test_a_sweep_for_timing_says_what_it_will_do_and_refuses_too_few_runs(home: 
     set_limits(home, Limits())
     test.number_input(key="sweep.most.hogwild").set_value(4).run()
     assert "At most 4 runs per combination, but at least 6." in said(test)
-    assert test.button(key="launch").disabled
+    assert test.button(key="once.launch").disabled
     test.number_input(key="sweep.repeats.hogwild").set_value(3).run()
     assert "At most 4 runs per combination can't give an interval of the median: allow at least 6." in said(test)
     test.number_input(key="sweep.most.hogwild").set_value(8).run()
     test.number_input(key="sweep.within.hogwild").set_value(2.5).run()
-    launch = test.button(key="launch")
+    launch = test.button(key="once.launch")
     assert not launch.disabled and "6 runs and 1 warm-up run: 3 of each of 2 combinations" in said(test)
     launch.click().run()
     found = read(home)
@@ -465,7 +465,7 @@ def test_a_sweep_of_a_command_is_shown_and_extended_in_a_browser_that_may(
     shown.button(key=f"extend-sweep-{sweep_id}").click().run()
     test = dialog("ask_extend")
     test.text_input(key="extend-lr").set_value("0.4").run()
-    test.button(key="extend-order").click().run()
+    test.button(key="once.extend-order").click().run()
     with Reader.open(home) as reader:
         added = [run for run in reader.sweeps.runs(sweep_id) if run.status == "queued"]
         assert [run.config["lr"] for run in added] == [0.4] * 4
@@ -481,7 +481,7 @@ def test_a_sweep_is_extended_with_values_and_seeds(home: Home) -> None:
     test.text_input(key="extend-splits").set_value("4").run()
     test.number_input(key="extend-seeds").set_value(1).run()
     assert "Add 4 runs" in labels(test)
-    test.button(key="extend-order").click().run()
+    test.button(key="once.extend-order").click().run()
     assert not test.exception
     assert read(home).grid == {"splits": (1, 2, 4), "seed": (0, 1)}
     assert read(home).total == 6
@@ -620,7 +620,7 @@ def test_a_sweep_over_seeds_alone_shows_each_run_and_their_mean(home: Home, read
     page(sweep_id).button(key=f"extend-sweep-{sweep_id}").click().run()
     test = dialog("ask_extend")
     test.number_input(key="extend-seeds").set_value(2).run()
-    test.button(key="extend-order").click().run()
+    test.button(key="once.extend-order").click().run()
     assert not test.exception
     assert read(home).grid == {"seed": (0, 1, 2, 3, 4)} and read(home).total == 5
     assert [words for words in sweep_again(sweep, found, {}) if words.endswith("--seeds 3")]

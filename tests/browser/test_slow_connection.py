@@ -3,12 +3,14 @@ and a connection that is gone is said.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Locator, Page, WebSocketRoute, expect
+from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from engine.registry import experiment
@@ -20,14 +22,19 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
 ROWS = ".pl-runs tbody tr[data-key]"
+ENDED = "script_finished"
+"""The message that ends a run of a page."""
 
 
 class Connection:
     """A page's connection to the console, which can keep back what the console answers."""
 
     def __init__(self, page: Page) -> None:
-        self._page, self._is_slow = page, False
+        self._page = page
+        self._keeps_back: Collection[str] | None = ()
         self._ended = 0
+        self.presses = 0
+        """How often the page has told the console of a button that was pressed."""
         self._held: list[str | bytes] = []
         self._sockets: list[WebSocketRoute] = []
         page.route_web_socket(re.compile("/_stcore/stream"), self._relay)
@@ -37,14 +44,21 @@ class Connection:
         console = socket.connect_to_server()
 
         def answer(message: str | bytes) -> None:
-            if isinstance(message, bytes):
-                self._ended += ForwardMsg.FromString(message).WhichOneof("type") == "script_finished"
-            if self._is_slow:
+            kind = ForwardMsg.FromString(message).WhichOneof("type") if isinstance(message, bytes) else ""
+            self._ended += kind == ENDED
+            if self._keeps_back is None or kind in self._keeps_back:
                 self._held.append(message)
             else:
                 socket.send(message)
 
+        def ask(message: str | bytes) -> None:
+            if isinstance(message, bytes):
+                states = BackMsg.FromString(message).rerun_script.widget_states.widgets
+                self.presses += any(each.trigger_value for each in states)
+            console.send(message)
+
         console.on_message(answer)
+        socket.on_message(ask)
 
     def open(self, address: str, seen: Locator) -> None:
         """Open a page, and keep answers back once it is drawn whole."""
@@ -53,9 +67,9 @@ class Connection:
         settle(self._page)
         self.slow()
 
-    def slow(self) -> None:
-        """Keep answers back from now on."""
-        self._is_slow = True
+    def slow(self, kinds: Collection[str] | None = None) -> None:
+        """Keep answers back from now on, or only messages of some kinds."""
+        self._keeps_back = kinds
 
     @contextmanager
     def answered(self) -> Iterator[None]:
@@ -71,7 +85,7 @@ class Connection:
 
     def release(self) -> None:
         """Give the page all answers."""
-        self._is_slow = False
+        self._keeps_back = ()
         for message in self._held:
             self._sockets[-1].send(message)
         self._held.clear()
@@ -238,28 +252,33 @@ def test_an_answer_while_a_key_is_down_does_not_take_its_step_back(
     expect(point).to_have_attribute("aria-valuetext", "1 %")
 
 
-def test_launch_pressed_twice_before_the_answer_launches_one_run_and_later_another(
+TWICE = "pressed twice"
+
+
+def named(page: Page, lab: Lab, connection: Connection) -> Locator:
+    """Open Launch anew, give the run its name, and return the button."""
+    go(page, lab.address, Place("launch", f"{LAUNCH}?experiment=sync_sgd&preset=quick", "Run name"))
+    title = page.get_by_role("textbox", name="Run name")
+    title.fill(TWICE)
+    with connection.answered():
+        title.press("Enter")
+    settle(page)
+    return page.get_by_role("button", name="Launch", exact=True)
+
+
+def cancelled(lab: Lab) -> int:
+    """Cancel the runs that were launched here, and return how many were queued."""
+    with Store.open(lab.home) as store:
+        rows = store.db.rows("SELECT id FROM runs WHERE name = ? AND status = 'queued'", [TWICE])
+        for row in rows:
+            store.runs.cancel(row["id"], by="Ada")
+    return len(rows)
+
+
+def test_launch_or_the_name_given_twice_before_the_answer_launches_one_run_and_later_another(
     lab: Lab, page: Page, connection: Connection
 ) -> None:
-    def cancel_launched() -> int:
-        """Cancel the runs that were launched here, and return how many were queued."""
-        with Store.open(lab.home) as store:
-            rows = store.db.rows("SELECT id FROM runs WHERE name = ? AND status = 'queued'", ["pressed twice"])
-            for row in rows:
-                store.runs.cancel(row["id"], by="Ada")
-        return len(rows)
-
-    def named() -> None:
-        title = page.get_by_role("textbox", name="Run name")
-        title.fill("pressed twice")
-        with connection.answered():
-            title.press("Enter")
-        settle(page)
-
-    place = Place("launch", f"{LAUNCH}?experiment=sync_sgd&preset=quick", "Run name")
-    launch = page.get_by_role("button", name="Launch", exact=True)
-    go(page, lab.address, place)
-    named()
+    launch = named(page, lab, connection)
     launch.click()
     name = page.get_by_role("textbox", name="Your name")
     expect(name).to_be_focused()
@@ -269,12 +288,16 @@ def test_launch_pressed_twice_before_the_answer_launches_one_run_and_later_anoth
     page.wait_for_timeout(300)  # a press directly after an answer may still belong to it
     launch.click()  # the first was answered, with a question
     name.fill("Ada")
+    connection.slow()
+    with connection.answered():
+        name.press("Enter")
     name.press("Enter")
+    page.wait_for_timeout(500)
+    connection.release()
     page.wait_for_url("**/run?run=*")
     settle(page)
-    assert cancel_launched() == 1
-    go(page, lab.address, place)
-    named()
+    assert cancelled(lab) == 1
+    launch = named(page, lab, connection)
     connection.slow()
     with connection.answered():
         launch.click()
@@ -284,7 +307,50 @@ def test_launch_pressed_twice_before_the_answer_launches_one_run_and_later_anoth
     connection.release()
     page.wait_for_url("**/run?run=*")
     settle(page)
-    assert cancel_launched() == 1
+    assert cancelled(lab) == 1
+
+
+def test_the_console_takes_no_second_press_of_a_launch_from_a_page_that_sends_it(
+    lab: Lab, page: Page, connection: Connection
+) -> None:
+    launch = named(page, lab, connection)
+    launch.click()
+    page.get_by_role("textbox", name="Your name").fill("Ada")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/run?run=*")
+    assert cancelled(lab) == 1
+    launch = named(page, lab, connection)
+    connection.slow()
+    with connection.answered():
+        launch.click()
+    with connection.answered():
+        launch.dispatch_event("click")  # no press of a person's: tools.js lets it pass
+    assert cancelled(lab) == 1
+    connection.release()
+    settle(page)
+    named(page, lab, connection).click()
+    page.wait_for_url("**/run?run=*")
+    assert cancelled(lab) == 1
+
+
+def test_a_press_counts_as_soon_as_the_answer_to_the_last_one_is_seen(
+    lab: Lab, page: Page, connection: Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("no runs")
+    page.goto(f"{lab.address}/runs")
+    page.get_by_role("button", name="Import").click()
+    page.get_by_role("textbox", name="Your name").fill("Ada")
+    page.keyboard.press("Enter")
+    page.locator('input[type="file"]').set_input_files(tmp_path / "notes.txt")
+    imports = page.get_by_role("button", name="Import file")
+    expect(imports).to_be_enabled()
+    settle(page)
+    connection.slow([ENDED])
+    before = connection.presses
+    imports.click()
+    expect(page.get_by_text("notes.txt")).to_have_count(2)
+    imports.click()
+    wait_until(lambda: page.wait_for_timeout(20) or connection.presses == before + 2, "the console has both presses")
 
 
 def test_a_connection_that_is_gone_is_said_until_it_is_back(lab: Lab, page: Page, connection: Connection) -> None:

@@ -31,10 +31,10 @@ def test_one_is_launched_from_the_page_and_a_sick_one_is_a_sentence(
     assert ":material/hub: Gossip" in page.radio[0].options
     page.radio[0].set_value("gossip").run()
     page.number_input(key="form.gossip.steps").set_value(9).run()
-    assert page.button(key="launch").disabled, "the browser did not come by the link"
+    assert page.button(key="once.launch").disabled, "the browser did not come by the link"
     monkeypatch.setattr(current_user, "why_no_commands", lambda: None)
     give_name(monkeypatch, "ada")
-    page.run().button(key="launch").click().run()
+    page.run().button(key="once.launch").click().run()
     assert not page.exception
     with Reader.open(home) as reader:
         run = reader.runs.one(1)

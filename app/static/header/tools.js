@@ -105,28 +105,24 @@
   const opened = new MutationObserver(sayLost);
   opened.observe(document.body, { childList: true });
 
-  // Before the console has answered a press, nothing shows it, and people press again: that press would launch a second run. So a primary button takes no
-  // press until the answer to its last one is drawn: a script run has drawn the button again or removed it.
-  const LOST_MS = 5000; // after this, a press or its answer is taken for lost
+  // Before the console has answered a press, nothing shows it, and people press again. The console takes no second press for a launch (submit.py), but its
+  // answer to that press would lead back from the page of the run. So a button that launches takes no press until the answer to its last one is drawn.
+  const LOST_MS = 5000; // a press that nothing answered until then is lost
   const REST_MS = 200; // a script that reruns itself, or opens another page, pauses for less
-  const presses = new Map();
-  const nameOf = (button) => `${button.closest("[class*=st-key-]")?.className.match(/st-key-\S+/)[0]} ${button.textContent}`;
+  const presses = new Map(); // by the part of the page that is the button
   document.addEventListener(
     "click",
     (event) => {
-      const button = event.target.closest?.("[data-testid=stBaseButton-primary]");
-      if (!button || !event.isTrusted) return; // pulse.js sends a press that it has postponed once more
-      const name = nameOf(button);
-      if (presses.get(name)?.part.isConnected) {
+      const part = event.target.closest?.("button") && event.target.closest("[class*=st-key-once-]");
+      if (!part || !event.isTrusted) return; // pulse.js sends a press that it has postponed once more
+      if (presses.has(part)) {
         event.preventDefault();
         event.stopImmediatePropagation();
         return;
       }
-      const part = button.closest("[data-testid=stElementContainer]");
-      if (!part) return;
-      const press = { part, isDrawn: false };
-      presses.set(name, press);
-      setTimeout(() => presses.get(name) === press && presses.delete(name), LOST_MS);
+      const press = { isHeard: false };
+      presses.set(part, press);
+      setTimeout(() => press.isHeard || presses.get(part) !== press || presses.delete(part), LOST_MS);
     },
     true,
   );
@@ -138,10 +134,10 @@
   let wasConnected = false; // the first connection of a page may take long
   new MutationObserver(() => {
     const { testScriptState, testConnectionState } = document.querySelector("[data-testid=stApp]")?.dataset ?? {};
-    presses.forEach((press) => (press.isDrawn ||= press.part.dataset.stale === "true"));
+    presses.forEach((press, part) => (press.isHeard ||= part.dataset.stale === "true"));
     clearTimeout(resting);
     if (!/^(running|rerunRequested)$/.test(testScriptState))
-      resting = setTimeout(() => presses.forEach((press, name) => press.isDrawn && presses.delete(name)), REST_MS);
+      resting = setTimeout(() => presses.forEach((press, part) => press.isHeard && presses.delete(part)), REST_MS);
     if (testConnectionState === "CONNECTED") {
       wasConnected = true;
       going = clearTimeout(going);

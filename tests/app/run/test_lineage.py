@@ -102,7 +102,7 @@ def test_what_can_be_done_about_a_run_that_ended_badly_is_said_even_after_a_retr
 def test_retry_says_what_it_will_do_and_opens_the_new_run(home: Home) -> None:
     run_id = ended(home)
     test = opened("run", {"run": str(run_id)})
-    button = test.button(key=f"retry-{run_id}")
+    button = test.button(key=f"once.retry-{run_id}")
     assert button.help == (
         f"Queues a new run with the same settings at once, from the start, and opens it. Run {run_id} is kept."
     )
@@ -154,7 +154,7 @@ def test_resume_asks_for_a_name_queues_a_run_under_it_and_links_both(home: Home,
     run_id = ended(home)
     test = opened("run", {"run": str(run_id)})
     test.session_state["person"] = "Bea"
-    test.button(key=f"resume-{run_id}").click().run()
+    test.button(key=f"once.resume-{run_id}").click().run()
     assert not test.exception
     child = reader.runs.one(run_id + 1)
     assert (child.parent_id, child.owner, child.status, child.experiment, child.preset) == (
@@ -186,10 +186,10 @@ def test_without_a_name_a_resumption_asks_for_it_and_is_carried_out_after(
 ) -> None:
     run_id = ended(home)
     test = opened("run", {"run": str(run_id)})
-    test.button(key=f"resume-{run_id}").click().run()
+    test.button(key=f"once.resume-{run_id}").click().run()
     assert reader.runs.count() == 1
     give_name(monkeypatch, "Bea")
-    test.button(key=f"resume-{run_id}").click().run()
+    test.button(key=f"once.resume-{run_id}").click().run()
     assert (reader.runs.count(), reader.runs.one(run_id + 1).owner) == (2, "Bea")
 
 
@@ -212,7 +212,7 @@ def test_a_clone_keeps_its_origin_and_both_pages_name_what_differs(
     first = launch(home, Launch("hogwild", config, "ada", preset="quick"))
     form = opened("launch", clone_query(reader.runs.one(first)))
     form.number_input(key="form.hogwild.learning_rate").set_value(0.02).run()
-    form.button(key="launch").click().run()
+    form.button(key="once.launch").click().run()
     (second,) = reader.runs.cloned_as(first)
     assert reader.runs.cloned_from(second) == first and reader.runs.cloned_from(first) is None
     (row,) = (row for row in table_of(opened("runs", {"fold": "false"}))["rows"] if row["key"] == f"run-{second}")
@@ -224,7 +224,7 @@ def test_a_clone_keeps_its_origin_and_both_pages_name_what_differs(
     assert "Tree of 2 runs" in [each.label for each in opened("run", {"run": str(second)}).expander]
     assert f"cloned as run {second} ({said}" in html(opened("run", {"run": str(first)}))
     sweep = opened("launch", {"clone": str(second), "experiment": "hogwild", "sweep": "trainers:1, 2", "seeds": "1"})
-    sweep.button(key="launch").click().run()
+    sweep.button(key="once.launch").click().run()
     assert len(reader.runs.cloned_as(second)) == 2, "the runs of a sweep too"
     steps_from = {step.label: step.query for step in steps(reader.runs.one(second), reader)}
     assert {query.get("clone") for label, query in steps_from.items() if not label.endswith("Reference")} == {

@@ -26,7 +26,7 @@ def test_a_figure_is_launched_from_its_page_and_ends_in_a_picture_beside_the_pub
     expect(page.get_by_role("heading", name="Figures", level=1)).to_be_visible()
     expect(page.get_by_text("not reproduced here yet: no run with these settings")).to_have_count(5)
     settle(page)
-    page.locator(f".st-key-launch-{NAME}-reduced button").click()
+    page.locator(f".st-key-once-launch-{NAME}-reduced button").click()
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("button", name="Save and launch").click()
     page.wait_for_url(f"**/figures?figure={NAME}")
