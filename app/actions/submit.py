@@ -1,15 +1,17 @@
 """From a click to a queued run or sweep: where it is to run, whose it is, and its page."""
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
+from app.links import addresses
 from app.ui import current_user
 from app.ui.html import as_text
 from app.ui.store_access import message_of, reading
-from app.ui.widgets import PAGES, go_to_duel, go_to_figure, go_to_run, go_to_sweep
+from app.ui.widgets import PAGES
 from engine.cluster.targets import Cluster, clusters
 from engine.duel.launch import DuelLaunch, launch_duel
 from engine.errors import ConfigError, EngineError
@@ -36,23 +38,30 @@ _LAUNCHES = "submit.launches"
 
 @dataclass
 class Launches:
-    """How many times this session has queued something. An object, for each use of the session's state may end a run of
-    the page: a count there might be missed after the store was told.
-    """
+    """How many times each button has launched in this session, by its key."""
 
-    times: int = 0
+    times: Counter[str] = field(default_factory=Counter)
+    pressed: str = ""
+
+    def count(self) -> None:
+        """Count a launch by the button that was pressed last."""
+        self.times[self.pressed] += 1
 
 
 def button(label: str, key: str, **options: Any) -> bool:
     """Show a button that launches. It is another one after each launch, so a press that was made before the browser had
     the answer to the first launches nothing; tools.js takes none meanwhile.
     """
-    times = launches().times
-    return st.button(label, key=f"once.{key}.{times}" if times else f"once.{key}", **options)
+    found = launches()
+    times = found.times[key]
+    is_pressed = st.button(label, key=f"once.{key}.{times}" if times else f"once.{key}", **options)
+    if is_pressed:
+        found.pressed = key
+    return is_pressed
 
 
 def launches() -> Launches:
-    """Return the session's count, to be raised once something is queued."""
+    """Return the session's launches; before the store is told, for any use of the session may end the page's run."""
     found: Launches = st.session_state.setdefault(_LAUNCHES, Launches())
     return found
 
@@ -63,19 +72,20 @@ def submit(wanted: Wanted, *, stays: bool = False) -> None:
     """
     verb = ("resume" if wanted.resumes else "retry") if isinstance(wanted, Again) else "launch"
     current_user.require_name(partial(submit, wanted, stays=stays), f"Save and {verb}")
-    count = launches()
+    session = launches()
+    addresses.forget("section", "axis")  # a run's page opens as it does first, not as another run's was left
     try:
         made = _queued(Home.find(), wanted, current_user.whoever())
     except EngineError as error:
         st.error(as_text(message_of(error)))
         return
-    count.times += 1
+    session.count()
     if stays:
         st.rerun()
     if isinstance(wanted, SweepLaunch) and wanted.figure:
-        go_to_figure(wanted.figure.partition("/")[0])
-    go_to = {SweepLaunch: go_to_sweep, DuelLaunch: go_to_duel}.get(type(wanted), go_to_run)
-    go_to(made)
+        addresses.open_page(PAGES["figures"], {"figure": wanted.figure.partition("/")[0]})
+    page = {SweepLaunch: "sweep", DuelLaunch: "duel"}.get(type(wanted), "run")
+    addresses.open_page(PAGES[page], {page: str(made)})
 
 
 def _queued(home: Home, wanted: Wanted, owner: str) -> int:

@@ -19,6 +19,7 @@ from streamlit.web.server.starlette.starlette_auth_routes import create_auth_rou
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 __all__ = [
+    "follows_history",
     "follows_widget",
     "generate_login_redirect_url",
     "get_origin_from_redirect_uri",
@@ -54,3 +55,9 @@ def follows_widget() -> bool:
         return False
     state = context.session_state._state
     return bool(context.fragment_ids_this_run) or any(map(state._widget_changed, state._new_widget_state))
+
+
+def follows_history() -> bool:
+    """Return whether the browser asked for this run of a page by Back or Forward."""
+    context = get_script_run_ctx(suppress_warning=True)
+    return context is not None and context.is_history_navigation

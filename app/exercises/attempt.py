@@ -1,7 +1,7 @@
 """A student's way through an exercise, on one page: read, predict, run, compare, answer, hand in."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -193,7 +193,14 @@ def _run(
     with st.container(horizontal_alignment="right"):  # not where Predict was: a double click would launch
         pressed = st.button("Launch", type="primary", key=f"exercise.{exercise.name}.launch", **off)
     if pressed and attempt:
-        carry_out(lambda by: launch_attempt(Home.find(), attempt.id, changes, by=by))
+        carry_out(partial(_launch, attempt.id, changes, [config_form.key_of(known.name, name) for name in changes]))
+
+
+def _launch(attempt_id: int, changes: Mapping[str, Any], keys: Sequence[str], by: str) -> None:
+    """Launch an attempt; the next one begins with the exercise's settings, as its fields have these `keys`."""
+    launch_attempt(Home.find(), attempt_id, changes, by=by)
+    for key in keys:
+        st.session_state.pop(key, None)
 
 
 def _place(attempt: ExerciseAttempt, reader: Reader) -> str:

@@ -77,7 +77,8 @@ def chosen() -> tuple[Experiment | None, str | None]:
     command.
     """
     link = _asked()
-    if st.session_state.get(_LINK) != link or _CHOSEN not in st.session_state:
+    is_anew = addresses.is_opened() and any(values for _, values in link)  # as Clone of one run once more
+    if is_anew or st.session_state.get(_LINK) != link or _CHOSEN not in st.session_state:
         st.session_state[_LINK] = link
         command = read_command_link(dict(link))
         if command is None and pasted_command.is_begun() and not any(values for _, values in link):
@@ -429,7 +430,9 @@ def _take(wish: Wish) -> None:
     config_form.fill(found, values)
     if wish.target is not None:
         st.session_state[TARGET], st.session_state[NODES] = wish.target, wish.nodes
-    if wish.sweep is not None:
+    if wish.sweep is None:
+        sweep_form.stop(found)
+    else:
         over = {name: text or usual_values(found.config, name, values) for name, text in wish.sweep.items()}
         sweep_form.start(found, over, equal_work="equal-work" in wish.purposes, draws=wish.draws)
         sweep_form.resize(found, wish.seeds, is_timed="timing" in wish.purposes)

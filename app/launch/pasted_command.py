@@ -93,6 +93,8 @@ def take(wish: CommandWish) -> tuple[str, ...]:
     if over or wish.sweep == {}:
         sweep_form.start(own.definition, over, draws=wish.draws)
         sweep_form.resize(own.definition, wish.seeds, is_timed="timing" in wish.purposes)
+    else:
+        sweep_form.stop(own.definition)
     return tuple(sentences)
 
 

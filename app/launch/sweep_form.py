@@ -119,6 +119,12 @@ def start(found: Experiment, over: Mapping[str, str], *, equal_work: bool = Fals
     resize(found, 3)
 
 
+def stop(found: Experiment) -> None:
+    """Switch the fold off: what fills the form is a single run."""
+    renew(found.name)
+    _set(found, on=False)
+
+
 def resize(found: Experiment, seeds: int, *, is_timed: bool = False) -> None:
     """Set the number of seeds and the purpose."""
     renew(found.name)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote_plus, urlencode
 
 import streamlit as st
 
-from app.core.streamlit_internals import follows_widget
+from app.core.streamlit_internals import follows_history, follows_widget
 from engine.errors import ConfigError
 from engine.filter.syntax import QUOTED
 
@@ -128,7 +128,7 @@ def read_run_ids(text: str, most: int) -> list[int]:
 # The browser asks for each run of a page with the address that it has. A change sooner after another than the
 # connection answers comes with the address before the first one, and is no new link.
 
-_WRITTEN, _PAGE = "address.written", "address.page"
+_WRITTEN, _PAGE, _OPENED = "address.written", "address.page", "address.opened"
 MOST_LATE = 20
 """Values of a name that a browser may be behind."""
 P = ParamSpec("P")
@@ -147,12 +147,19 @@ def begin(page: str) -> None:
     browser has the answer to them.
     """
     written: dict[str, _Written] = st.session_state.get(_WRITTEN, {})
-    if st.session_state.get(_PAGE) != page:
+    is_other = st.session_state.get(_PAGE) != page
+    st.session_state[_OPENED] = is_other and not follows_widget() and not follows_history()
+    if is_other:
         written = {}
     elif not follows_widget():
         written = {name: each for name, each in written.items() if st.query_params.get_all(name) == each.values}
     st.session_state[_PAGE], st.session_state[_WRITTEN] = page, written
     _settle()
+
+
+def is_opened() -> bool:
+    """Return whether this run opens the page by a link on another one, not by Back or Forward."""
+    return bool(st.session_state.get(_OPENED))
 
 
 def fragment(draw: Callable[P, None]) -> Callable[P, None]:
@@ -184,7 +191,20 @@ def replace(query: Mapping[str, str | Sequence[str]]) -> None:
 
 def go(page: Path, query: Mapping[str, str | Sequence[str]] | None = None) -> NoReturn:
     """Open a page, which may be this one; the rest of its script does not run."""
-    st.session_state.pop(_WRITTEN, None)
+    forget()
+    open_page(page, query)
+
+
+def forget(*keys: str) -> None:
+    """Forget what this page wrote into the address, and the values of widgets by their keys."""
+    for key in (_WRITTEN, *keys):
+        st.session_state.pop(key, None)
+
+
+def open_page(page: Path, query: Mapping[str, str | Sequence[str]] | None = None) -> NoReturn:
+    """Open a page after `forget`. No other use of the session may stand between a launch and this: where the browser
+    has asked for another run of the page meanwhile, that use would end this one, and the page would stay.
+    """
     st.switch_page(page, query_params=query)
 
 

@@ -177,13 +177,13 @@ def ask_extend(sweep: Sweep, runs: Sequence[RunRow]) -> None:
 
 def _extend(sweep_id: int, more: Mapping[str, Sequence[Any]], seeds: int, draws: int) -> None:
     current_user.require_name(partial(_extend, sweep_id, more, seeds, draws))
-    launches = submit.launches()
+    session = submit.launches()
     try:
         extend_sweep(Home.find(), sweep_id, more, seeds, draws, owner=current_user.whoever())
     except EngineError as error:
         st.error(as_text(message_of(error)))
     else:
-        launches.times += 1
+        session.count()
         st.rerun()
 
 

@@ -84,9 +84,7 @@ def ask_name(why: str, button: str, then: Callable[[], object] | None = None) ->
     if then:
         st.write("**Nothing is done yet:** your action runs once you save your name.")
     if given := visitor.take_over(Home.find(), components.name_form(name() or "", button)):
-        if not (then and name()):  # a second Enter before the answer to the first has begun with it already
-            st.session_state[_WAITING] = then
-        st.session_state[_HERE] = given
+        st.session_state[_HERE], st.session_state[_WAITING] = given, then
         st.rerun()
 
 

@@ -156,26 +156,9 @@ def empty(sentence: str, label: str, page: str) -> None:
         st.page_link(PAGES[page], label=label)
 
 
-def go_to_run(run_id: int) -> None:
-    """Go to the page of one run, as it opens first: not in the section that another run's page was left in."""
-    for left in ("section", "axis"):
-        st.session_state.pop(left, None)
-    addresses.go(PAGES["run"], {"run": str(run_id)})
-
-
-def go_to_sweep(sweep_id: int) -> None:
-    """Go to the page of one sweep."""
-    addresses.go(PAGES["sweep"], {"sweep": str(sweep_id)})
-
-
 def go_to_figure(name: str) -> None:
     """Go to the page of one published figure."""
     addresses.go(PAGES["figures"], {"figure": name})
-
-
-def go_to_duel(duel_id: int) -> None:
-    """Go to the page of one duel."""
-    addresses.go(PAGES["duel"], {"duel": str(duel_id)})
 
 
 def page_address(path: str) -> str:

@@ -196,8 +196,8 @@ class RecipeCommands:
 
     @command("save recipe", "recipe")
     def save(self, name: str, command: Command, *, by: str, title: str = "", description: str = "") -> int:
-        """Save a command as the next version of a recipe and return the version; the recipe is shown again if it was
-        hidden.
+        """Save a command as the next version of a recipe and return the version, the newest where nothing differs from
+        it; the recipe is shown again if it was hidden.
 
         Raises ConfigError for an invalid name or one of an experiment, Forbidden without permission to run commands.
         """
@@ -207,11 +207,16 @@ class RecipeCommands:
                 raise ConfigError.of(field, f"{field} must have at most {most:,} characters; got {len(text):,}.")
         with self.db.change():
             self._authorization.check("run commands", by, "", [])
-            version = self.db.number("SELECT coalesce(max(version), 0) + 1 FROM recipes WHERE name = ?", [name])
+            version = self.db.number("SELECT coalesce(max(version), 0) FROM recipes WHERE name = ?", [name])
             self.db.connection.execute("UPDATE recipes SET hidden_by = NULL WHERE name = ?", [name])
-            told = {"name": name, "version": version, "title": title, "description": description}
-            made = {"command_id": keep_command(self.db, command, name), "created_at": now(), "created_by": str(by)}
-            self.db.insert("recipes", told | made)
+            kept = keep_command(self.db, command, name)
+            same = "name = ? AND version = ? AND command_id = ? AND title = ? AND description = ?"
+            told = [name, version, kept, title, description]
+            if not self.db.number(f"SELECT count(*) FROM recipes WHERE {same}", told):
+                version += 1
+                made = {"command_id": kept, "created_at": now(), "created_by": str(by)}
+                about = {"name": name, "version": version, "title": title, "description": description}
+                self.db.insert("recipes", about | made)
         return version
 
     @command("hide recipe", "recipe")

@@ -112,7 +112,7 @@ def test_what_is_wrong_with_a_command_stands_at_its_field_and_nothing_can_be_lau
     test = paste(text, folder)
     assert said in all_words(test)
     assert folder or not any(":red[Folder" in each.value for each in test.markdown), "a hint until there is one"
-    assert all(each.disabled for each in test.button if each.key == "launch")
+    assert all(each.disabled for each in test.button if each.key == "once.launch")
 
 
 def test_a_sweep_of_a_command_gives_the_seeds_to_the_setting_that_was_found(
@@ -304,7 +304,7 @@ def test_without_the_permission_the_reason_is_in_the_place_of_the_fields(
     test = opened("launch", {"command": text})
     assert "Only admins can run commands. Ask an admin." in all_words(test)
     assert not test.text_area and not test.text_input and not test.selectbox and not test.code
-    assert "launch" not in [button.key for button in test.button]
+    assert "once.launch" not in [button.key for button in test.button]
 
 
 def test_the_ranking_metric_of_a_script_holds_for_its_runs_and_its_later_commands(home: Home) -> None:

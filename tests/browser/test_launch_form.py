@@ -3,8 +3,9 @@
 import pytest
 from playwright.sync_api import Page, expect
 
+from engine.store import Reader
 from tests.browser.conftest import Lab
-from tests.browser.places import LAUNCH, launched, settle
+from tests.browser.places import LAUNCH, Place, arrive, launched, settle
 
 pytestmark = pytest.mark.browser
 MOST_TABS = 80
@@ -65,3 +66,22 @@ def test_nothing_of_the_form_is_cut_off_and_launch_is_above_the_fold_of_a_screen
         assert page.evaluate("document.documentElement.scrollWidth") == width
         if width == 1440:
             assert launch.evaluate("(node) => node.getBoundingClientRect().bottom") < height
+
+
+def test_a_clone_has_the_runs_settings_each_time_and_back_has_what_was_typed(lab: Lab, page: Page) -> None:
+    with Reader.open(lab.home) as reader:
+        run = reader.runs.one(lab.compared[0])
+    epochs, sweep = page.get_by_role("spinbutton", name="Epochs"), page.get_by_role("switch", name="Run a sweep")
+    page.goto(f"{lab.address}{LAUNCH}?experiment={run.experiment}&sweep=learning_rate")
+    expect(sweep).to_be_checked()
+    arrive(page, Place("run", f"/run?run={run.id}", f"Run {run.id}"))
+    for _ in range(2):
+        page.get_by_role("button", name="Clone").click()
+        expect(epochs).to_have_value(str(run.config["epochs"]))
+        expect(sweep).not_to_be_checked()
+        epochs.fill("77")
+        epochs.press("Enter")
+        settle(page)
+        arrive(page, Place("run", f"/run?run={run.id}", f"Run {run.id}"))
+    page.go_back()
+    expect(epochs).to_have_value("77")

@@ -5,6 +5,7 @@ extended as experiments are.
 import json
 import sqlite3
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -178,6 +179,11 @@ def test_scripts_of_one_name_in_other_folders_and_recipes_share_no_settings(
     assert [reader.runs.entry(run_id).better for run_id in (here, recipe)] == ["min", "max"]
     queued = {run.id: run.script_key for run in reader.queue.waiting()}
     assert [queued[run_id] for run_id in (here, there, recipe)] == ["/a/train.py", "/b/train.py", "digits"]
+
+
+def test_a_recipe_that_is_saved_twice_has_one_version(store: Store) -> None:
+    save = partial(store.recipes.save, "digits", read_command("python train.py --lr 1", "/a"), by="ada")
+    assert [save(), save(), save(title="Digits"), save(title="Digits"), save()] == [1, 1, 2, 2, 3]
 
 
 def test_the_best_value_of_a_metric_is_by_the_direction_that_a_person_set(store: Store) -> None:

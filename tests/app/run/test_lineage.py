@@ -224,6 +224,7 @@ def test_a_clone_keeps_its_origin_and_both_pages_name_what_differs(
     assert "Tree of 2 runs" in [each.label for each in opened("run", {"run": str(second)}).expander]
     assert f"cloned as run {second} ({said}" in html(opened("run", {"run": str(first)}))
     sweep = opened("launch", {"clone": str(second), "experiment": "hogwild", "sweep": "trainers:1, 2", "seeds": "1"})
+    assert sweep.button(key="once.launch").label == "Launch sweep"
     sweep.button(key="once.launch").click().run()
     assert len(reader.runs.cloned_as(second)) == 2, "the runs of a sweep too"
     steps_from = {step.label: step.query for step in steps(reader.runs.one(second), reader)}
