@@ -16,6 +16,7 @@ import pytest
 
 from engine.analysis.timeline import PathShares, bounds
 from engine.registry import experiment, method
+from engine.runtime.rank import fork_server
 from engine.runtime.rank.rank import RunContext
 from engine.runtime.worker.ranks import Rank, Ranks, StopRequested
 from engine.trace.chunk import TraceChunk
@@ -227,6 +228,7 @@ def traced(case: Case) -> RunTrace:
             began.append(time.monotonic())
         return bool(began) and time.monotonic() - began[0] > ENOUGH_S
 
+    fork_server.start()
     with tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
         context = RunContext(config.roles, ("cpu",) * len(config.roles), 1, 0, Path(folder))
         ranks = SlowedRanks(context, sink, stop_requested=is_enough, sleeps=case.sleeps)

@@ -1,11 +1,11 @@
 """The places of the console: where each page stands and what opens on it. A further page is a further line."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from playwright.sync_api import Page, TimeoutError
+from playwright.sync_api import Page, TimeoutError, expect
 
 from app.links.compare import TABS
 from engine.home import Home
@@ -24,14 +24,15 @@ SETTLED = """(scheme) => {
 }"""  # noqa: E501
 SWALLOWED_MS = 8_000
 Scheme = Literal["light", "dark"]
-GO = """(path) => {
-  const app = document.querySelector('[data-testid=stApp]');
+LOOK = """() => {
   window.arrived = false;
   const look = new MutationObserver(() => {
     window.arrived = true; // a script run began, or has already ended
     look.disconnect();
   });
-  look.observe(app, { attributes: true, attributeFilter: ['data-test-script-state'] });
+  look.observe(document.querySelector('[data-testid=stApp]'), { attributes: true, attributeFilter: ['data-test-script-state'] });
+}"""  # noqa: E501
+GO = """(path) => {
   history.pushState({}, '', path);
   window.dispatchEvent(new PopStateEvent('popstate'));
 }"""
@@ -64,10 +65,16 @@ def cancel_first(page: Page) -> None:
     press("Cancel", "Keep running")(page)
 
 
+def give_name(page: Page) -> None:
+    """Give the name that the page asks for, with Enter."""
+    page.get_by_role("textbox", name="Your name").fill("Ada")
+    expect(page.get_by_role("button", name="Save and")).to_be_enabled()  # the form's script has run
+    page.keyboard.press("Enter")
+
+
 def launched(home: Home, page: Page) -> Run:
     """Give the name that a launch asks for; cancel the run whose page opens then, and return it."""
-    page.get_by_role("textbox", name="Your name").fill("Ada")
-    page.keyboard.press("Enter")
+    give_name(page)
     page.wait_for_url("**/run?run=*")
     run_id = int(page.url.partition("run?run=")[2])
     with Store.open(home) as store:
@@ -170,6 +177,16 @@ def settle(page: Page, scheme: Scheme = "light") -> None:
     page.wait_for_function(SETTLED, arg=scheme, polling=50)
 
 
+@contextmanager
+def ran(page: Page) -> Iterator[None]:
+    """Wait after the block, which begins on a page at rest, until the run of the page's script that it asked for has
+    ended. After a press alone, `settle` may see the page before that run.
+    """
+    page.evaluate(LOOK)
+    yield
+    settle(page)
+
+
 def turn(page: Page, scheme: Scheme) -> None:
     """Have the browser ask for the light or the dark theme."""
     page.emulate_media(color_scheme=scheme)
@@ -181,6 +198,7 @@ def arrive(page: Page, place: Place) -> None:
     that.
     """
     for _ in range(20):
+        page.evaluate(LOOK)
         page.evaluate(GO, place.path)
         with suppress(TimeoutError):
             page.wait_for_function(SETTLED, arg="light", timeout=SWALLOWED_MS, polling=50)

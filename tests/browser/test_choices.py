@@ -18,10 +18,9 @@ from engine.store import Reader
 from tests.browser.conftest import Lab
 from tests.browser.places import Place, go, settle
 from tests.labs import small
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.browser
-SOON_S = 20.0
 CHARTS = "[...document.querySelectorAll('.pl-plot, .pl-figure, figure .plot')].filter((plot) => plot._fullData)"
 DRAWN = f"""() => {{
   const flat = (value) => (Array.isArray(value) || ArrayBuffer.isView(value) ? [...value].map(flat) : value ?? null);
@@ -199,7 +198,7 @@ def followed(page: Page, choice: Choice, known: Recorded) -> list[str]:
     """Make a choice, and return what of the charts has not followed it before long, or is not drawn as it is held."""
     before = page.evaluate(DRAWN)
     choice.make(page)
-    end = time.monotonic() + SOON_S
+    end = time.monotonic() + PATIENCE_S
     while (found := wrong(before, drawn := page.evaluate(DRAWN), choice, known)) and time.monotonic() < end:
         page.wait_for_timeout(50)
     settle(page)

@@ -15,6 +15,7 @@ from engine.home import Home
 from engine.store import Reader
 from engine.store.exercises import ExerciseAttempt
 from tests.browser.conftest import FLAGS, KEPT, Console, Lab, _playwright, chromium
+from tests.browser.places import settle
 from tests.labs import classes
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -72,7 +73,7 @@ def hold_class(home: Home, address: str, browser: Browser, run: Callable[[], Non
             after = launch.bounding_box()
             assert before and after and before["x"] + before["width"] < after["x"], "a double click does not launch"
             launch.click()
-            expect(page.get_by_text("Run ", exact=False).first).to_be_visible()
+            expect(page.get_by_role("link", name=re.compile(r"^[Rr]un \d")).first).to_be_visible()
         wait_until(lambda: all(each.runs for each in attempts(home)), "all have launched")
         assert [each.people for each in attempts(home)] == [(name,) for name in STUDENTS]
 
@@ -169,6 +170,7 @@ def test_on_a_phone_the_menu_closes_and_keys_scroll_a_fresh_page(lab: Lab, brows
         expect(page.get_by_role("link", name="Machine", exact=True)).not_to_be_in_viewport()
         page.goto(f"{lab.address}/exercises?exercise=pipeline_bubble")
         expect(page.get_by_role("heading", name="1 Predict")).to_be_visible()
+        settle(page)
         page.keyboard.press("PageDown")
         page.wait_for_function("() => document.querySelector('.stMain').scrollTop > 0")
 

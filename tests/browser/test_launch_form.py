@@ -5,7 +5,7 @@ from playwright.sync_api import Page, expect
 
 from engine.store import Reader
 from tests.browser.conftest import Lab
-from tests.browser.places import LAUNCH, Place, arrive, launched, settle
+from tests.browser.places import LAUNCH, Place, arrive, launched, ran, settle
 
 pytestmark = pytest.mark.browser
 MOST_TABS = 80
@@ -79,9 +79,10 @@ def test_a_clone_has_the_runs_settings_each_time_and_back_has_what_was_typed(lab
         page.get_by_role("button", name="Clone").click()
         expect(epochs).to_have_value(str(run.config["epochs"]))
         expect(sweep).not_to_be_checked()
-        epochs.fill("77")
-        epochs.press("Enter")
         settle(page)
+        epochs.fill("77")
+        with ran(page):
+            epochs.press("Enter")
         arrive(page, Place("run", f"/run?run={run.id}", f"Run {run.id}"))
     page.go_back()
     expect(epochs).to_have_value("77")

@@ -162,15 +162,21 @@ def test_a_run_without_news_is_asked_about_once_a_second_without_points_and_as_s
         wait_until(lambda: len(found()) >= 4, f"{route} was asked again and again")
         return found()[1:4]
 
+    def slowed(by: str) -> None:
+        """Have the console say by how much it is slower than usual."""
+        page.unroute_all(behavior="ignoreErrors")
+        page.route(
+            "**/api/**",
+            lambda route: route.fulfill(response=(answer := route.fetch()), headers=answer.headers | {"x-slower": by}),
+        )
+
+    slowed("1")
     assert pauses("series") == [750] * 3
     assert pauses("standing") == [1_000] * 3
     with page.expect_response(lambda response: "/api/series" in response.url) as answered:
         page.clock.fast_forward(1_000)
     assert "unchanged" in answered.value.text()
-    page.route(
-        "**/api/**",
-        lambda route: route.fulfill(response=(answer := route.fetch()), headers=answer.headers | {"x-slower": "4"}),
-    )
+    slowed("4")
     assert pauses("series") == [3_000] * 3
     assert pauses("standing") == [4_000] * 3
     page.unroute_all(behavior="ignoreErrors")

@@ -23,8 +23,8 @@ def test_what_is_left_over_is_cleaned_up_after_a_second_click(lab: Lab, page: Pa
     expect(dialog.get_by_text(f"1 folder (1.0 MB) will be moved to {lab.home.aside}.", exact=False)).to_be_visible()
     assert orphan.exists()
     dialog.get_by_role("button", name="Clean up", exact=True).click()
-    assert orphan.exists()
     page.get_by_role("textbox", name="Your name").fill("Ada")
+    assert orphan.exists()
     page.get_by_role("button", name="Save and continue").click()
     expect(
         page.get_by_text(re.compile(f"Cleaned up: .*folder {orphan}"))

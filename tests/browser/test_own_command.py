@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from engine.access import command_link
 from engine.store import Reader
 from tests.browser.conftest import Console
-from tests.browser.places import settle
+from tests.browser.places import ran
 from tests.browser.replay import launch_shown_sweep
 from tests.browser.test_launch_form import CUT_OFF
 from tests.browser.test_way_of_a_run import drawn
@@ -41,8 +41,8 @@ def test_a_pasted_command_is_swept_watched_cancelled_compared_and_sent_to_a_clus
     page.goto(str(command_link.current(console.home)))
     page.goto(f"{console.address}/launch?command=")
     page.get_by_role("textbox", name="Folder").fill(str(folder))
-    page.get_by_role("textbox", name="Folder").press("Tab")
-    settle(page)
+    with ran(page):
+        page.get_by_role("textbox", name="Folder").press("Tab")
     page.get_by_role("textbox", name="Command", exact=True).focus()
     page.keyboard.insert_text(f"$ {sys._base_executable} train.py \\\n  --lr 0.1")  # type: ignore[attr-defined]
     expect(page.get_by_text("1 setting, read from the script's source")).to_be_visible()
@@ -76,6 +76,7 @@ def test_a_pasted_command_is_swept_watched_cancelled_compared_and_sent_to_a_clus
     page.goto(f"{console.address}/launch?command=")
     field = page.get_by_role("textbox", name="Command", exact=True)
     field.fill("python gone.py")
+    field.press("Control+Enter")  # what is pasted before the page is whole is sent by no event
     expect(page.get_by_text(f"gone.py isn't a file in {folder}")).to_have_count(2)  # at the folder, and at Launch
     expect(page.get_by_role("button", name="Launch", exact=True)).to_be_disabled()
     field.fill("python train.py --lr 0.3")

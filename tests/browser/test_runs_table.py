@@ -113,7 +113,7 @@ def test_rows_that_a_filter_hid_are_selected_no_more_when_they_come_back(lab: La
         expect(page.get_by_text("selected,")).to_have_count(1 if selected else 0)
         if selected:
             expect(page.get_by_text(selected)).to_be_visible()
-            expect(page.locator(f"{ROWS} input:checked")).to_have_count(1)
+        expect(page.locator(f"{ROWS} input:checked")).to_have_count(1 if selected else 0)
 
 
 def test_every_row_in_view_is_drawn_and_the_filters_of_an_address_are_counted(lab: Lab, page: Page) -> None:
@@ -177,6 +177,7 @@ def test_a_value_that_a_popover_drew_before_it_closed_is_not_sent_again(lab: Lab
     _close(page, "Filters (2)")
     page.get_by_role("button", name="Clear filters").click()
     expect(page.get_by_role("button", name="Filters", exact=True)).to_be_visible()
+    settle(page)
     page.get_by_role("button", name="Execution", exact=False).click()
     page.wait_for_url(re.compile("sort=-duration"))
     settle(page)

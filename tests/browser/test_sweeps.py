@@ -17,6 +17,7 @@ from engine.store.records import ENDED, RunRow
 from engine.sweep.launch import launch_sweep as queue_sweep
 from engine.system.machine import machine
 from tests.browser.conftest import Console, Lab
+from tests.browser.places import give_name
 from tests.browser.replay import launch_shown_sweep, launch_sweep, runs_of
 from tests.labs import basic
 from tests.labs.small import finish
@@ -140,9 +141,11 @@ def test_cells_beside_a_busy_program_are_flagged_and_a_repeat_takes_their_place(
     expect(page.locator(f"a.pl-cell[href$='run={first[0].id}']").first).to_contain_text(
         in_words(first[0].disturbance or 0.0)
     )
-    expect(page.get_by_text("2 runs (1, 2) were disturbed", exact=False)).to_be_visible()
+    told = page.get_by_text("of the CPU time of 2 of 2 runs: repeat them on an idle machine")
+    expect(told).to_be_visible()
 
     page.get_by_role("button", name="Measure again (2)").click()
+    give_name(page)
     wait_until(lambda: len(runs()) == 4 and all(run.status in ENDED for run in runs()), "the repeats have ended")
     again = runs()[2:]
     assert [(run.status, run.config["trainers"]) for run in again] == [("finished", 1), ("finished", 2)]
@@ -152,4 +155,4 @@ def test_cells_beside_a_busy_program_are_flagged_and_a_repeat_takes_their_place(
     starts = [run.started_at or "" for run in again]
     assert (again[0].ended_at or "") < starts[1], "one at a time"
     if not any(run.disturbed for run in again):
-        expect(page.get_by_text("were disturbed", exact=False)).to_have_count(0)
+        expect(told).to_have_count(0)

@@ -15,7 +15,7 @@ from engine.recorder import Point
 from engine.rl.kinds import PICTURE
 from engine.store import RankBatch, Store
 from tests.browser.conftest import Console, Lab
-from tests.browser.places import settle
+from tests.browser.places import ran, settle
 from tests.browser.replay import launch
 from tests.labs import basic
 from tests.waiting import wait_until
@@ -56,10 +56,11 @@ def test_a_run_is_cloned_its_clone_cancelled_in_the_table_and_retried_as_their_t
     page.goto(f"{lab.address}/run?run={lab.small.stale}&section=Ranks")
     page.get_by_role("button", name="Clone").click()
     expect(page).to_have_url(re.compile("experiment=async_sgd"))
+    settle(page)
     epochs = page.get_by_role("spinbutton", name="Epochs")
     epochs.fill("1000")
-    epochs.press("Enter")
-    settle(page)
+    with ran(page):
+        epochs.press("Enter")
     run = launch(page, "Launch", to="run")
     expect(page.get_by_role("radio", name="Overview")).to_be_checked()  # not the section that the other run was left in
     with Store.open(lab.home) as store:
@@ -180,4 +181,4 @@ def test_a_run_of_each_method_is_launched_watched_and_cancelled(
     behind = page.get_by_text("% done (")
     expect(behind).not_to_have_text(behind.inner_text(), timeout=RUN_MS)  # the page behind the confirmation has news
     page.get_by_role("button", name="Cancel run").click()
-    expect(page.get_by_text("Cancelled by Ada.")).to_be_visible(timeout=RUN_MS)
+    expect(page.get_by_text("Cancelled by Ada.").first).to_be_visible(timeout=RUN_MS)

@@ -9,10 +9,14 @@ const escaped = (text) => String(text).replace(/[&<>"]/g, (sign) => `&#${sign.ch
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".pl-draw");
-  const state = (root.state ??= { values: [], sent: "", stroke: null });
+  const state = (root.state ??= { values: [], sent: "", unanswered: [], stroke: null });
   const told = JSON.stringify([data.places, data.values, data.low, data.high]);
+  const given = JSON.stringify(data.values);
+  const answers = state.unanswered.indexOf(given);
+  state.unanswered.splice(0, answers + 1);
   const isUnsent = state.stroke || JSON.stringify(state.values) !== state.sent; // a key is down, or a stroke goes on: the next answer has it
-  if (told !== state.told && !(state.told && isUnsent)) Object.assign(state, { told, values: [...data.values], sent: JSON.stringify(data.values) });
+  const isLate = answers >= 0 && state.unanswered.length > 0; // a later key was sent meanwhile: so has the next answer
+  if (told !== state.told && !(state.told && (isUnsent || isLate))) Object.assign(state, { told, values: [...data.values], sent: given, unanswered: [] });
   const span = data.high - data.low;
   const digits = Math.max(0, 2 - Math.floor(Math.log10(span)));
   let wide = 640; // units of the picture are pixels, so that its text has one size in any window
@@ -25,6 +29,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const now = JSON.stringify(state.values);
     if (now === state.sent) return;
     state.sent = now;
+    state.unanswered.push(now);
     setTriggerValue("values", state.values);
   };
 

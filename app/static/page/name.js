@@ -3,7 +3,7 @@
 export default function ({ data, parentElement, setTriggerValue }) {
   const [form, field, button, note] = ["form", "input", "button", ".pl-name-note"].map((name) => parentElement.querySelector(name));
   button.textContent = data.button;
-  button.disabled = false;
+  button.disabled = false; // before, Enter would reload the page
   if (!parentElement.dataset.begun) {
     parentElement.dataset.begun = "yes";
     field.value ||= data.name; // the field exists before this script runs, and may have input already

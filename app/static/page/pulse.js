@@ -27,12 +27,17 @@ async function pointerRests() {
   for (let waits = 0; waits < 3 && performance.now() < aimed + AIM_MS; waits += 1) await new Promise((go) => setTimeout(go, aimed + AIM_MS - performance.now()));
 }
 
-// A link that a rerun replaces while it is pressed gets no click, so its successor under the pointer gets one.
-let held = null;
-document.addEventListener("pointerdown", ({ target }) => (held = target.closest?.(LINK)), true);
+// A link or a table's button that a rerun replaces while it is pressed gets no click, so its successor under the pointer gets one.
+const PRESSED = `${LINK}, [data-sort], [data-press], .pl-fold`;
+const aimOf = (node) => node.href ?? node.dataset.sort ?? node.dataset.press ?? node.closest("[data-key]")?.dataset.key;
+let held = null, heldAim = null;
+document.addEventListener("pointerdown", ({ target }) => {
+  held = target.closest?.(PRESSED);
+  heldAim = held && aimOf(held); // once replaced, it is in no row
+}, true);
 document.addEventListener("pointerup", ({ target }) => {
-  const link = target.closest?.(LINK);
-  if (link && held && !held.isConnected && link.href === held.href) link.click();
+  const node = target.closest?.(PRESSED);
+  if (node && held && !held.isConnected && node.className === held.className && aimOf(node) === heldAim) node.click();
   held = null;
 }, true);
 

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from engine.system.runner_process import runner_process
 from tests.browser.conftest import Console, Lab
+from tests.browser.places import settle
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.browser
@@ -60,4 +61,5 @@ def test_the_console_starts_its_runner_and_starts_it_again_when_it_was_killed(re
     page.goto(f"{real.address}/machine")
     expect(page.locator(".pl-log-text")).to_contain_text("serves")
     expect(page.get_by_role("heading", name="Leftovers")).to_be_visible()  # other programs may have left some
+    settle(page)
     expect(page.get_by_text(f"Created by process {runner.pid}")).to_have_count(0)

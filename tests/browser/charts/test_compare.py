@@ -199,8 +199,10 @@ def test_groups_are_pinned_compared_and_opened_down_to_one_run(lab: Lab, page: P
     table.get_by_role("button", name="Owner").click()
     page.wait_for_url("**sort=owner**")
     wait_until(lambda: ["Ada" in row for row in page.evaluate(LINES)] == [False, True], "the pinned one stays first")
-    table.get_by_role("button", name="Baseline trainers 2").click()
-    table.get_by_role("button", name="Pin trainers 4").click()
+    for name in ("Baseline trainers 2", "Pin trainers 4"):
+        table.get_by_role("button", name=name).click()
+        expect(table.get_by_role("button", name=name)).to_have_attribute("aria-pressed", "false")
+        settle(page)
     table.get_by_role("button", name="Owner").click()
     page.wait_for_url("**sort=-owner**")
     wait_until(lambda: ["Ada" in row for row in page.evaluate(LINES)] == [False, True], "Grace, then Ada")

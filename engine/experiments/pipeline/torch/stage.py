@@ -5,7 +5,7 @@ zero bubble schedule has ZB-H1's order with one part per rank.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import Any
 
@@ -117,9 +117,13 @@ class WatchedPart(PipelineStage):
 
     @contextmanager
     def _watched(self, what: str, i: int) -> Iterator[None]:
-        watch = self.monitor.watch(what, i, self.chunk) if what == "forward" else None
-        with self.clock.work(what, i, self.chunk), watch or self.monitor.watch_backward(i, self.chunk, what):
+        with self.clock.work(what, i, self.chunk), self._monitored(what, i):
             yield
+
+    def _monitored(self, what: str, i: int) -> AbstractContextManager[None]:
+        if what == "forward":
+            return self.monitor.watch(what, i, self.chunk)
+        return self.monitor.watch_backward(i, self.chunk, what)
 
     def forward_one_chunk(self, fwd_chunk_id: int, *given: Any, **more: Any) -> Any:
         with self._watched("forward", fwd_chunk_id):
