@@ -61,7 +61,9 @@ def button(label: str, key: str, **options: Any) -> bool:
 
 
 def launches() -> Launches:
-    """Return the session's launches; before the store is told, for any use of the session may end the page's run."""
+    """Return the session's launches; before the store is told, for any use of the session may end the page's run, where
+    the browser has asked for another one.
+    """
     found: Launches = st.session_state.setdefault(_LAUNCHES, Launches())
     return found
 
@@ -72,8 +74,9 @@ def submit(wanted: Wanted, *, stays: bool = False) -> None:
     """
     verb = ("resume" if wanted.resumes else "retry") if isinstance(wanted, Again) else "launch"
     current_user.require_name(partial(submit, wanted, stays=stays), f"Save and {verb}")
-    session = launches()
-    addresses.forget("section", "axis")  # a run's page opens as it does first, not as another run's was left
+    session, opening = launches(), addresses.opening()
+    for left in ("section", "axis"):  # a run's page opens as it does first, not as another run's was left
+        st.session_state.pop(left, None)
     try:
         made = _queued(Home.find(), wanted, current_user.whoever())
     except EngineError as error:
@@ -83,9 +86,9 @@ def submit(wanted: Wanted, *, stays: bool = False) -> None:
     if stays:
         st.rerun()
     if isinstance(wanted, SweepLaunch) and wanted.figure:
-        addresses.open_page(PAGES["figures"], {"figure": wanted.figure.partition("/")[0]})
+        opening.go(PAGES["figures"], {"figure": wanted.figure.partition("/")[0]})
     page = {SweepLaunch: "sweep", DuelLaunch: "duel"}.get(type(wanted), "run")
-    addresses.open_page(PAGES[page], {page: str(made)})
+    opening.go(PAGES[page], {page: str(made)})
 
 
 def _queued(home: Home, wanted: Wanted, owner: str) -> int:

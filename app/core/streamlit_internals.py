@@ -58,6 +58,8 @@ def follows_widget() -> bool:
 
 
 def follows_history() -> bool:
-    """Return whether the browser asked for this run of a page by Back or Forward."""
+    """Return whether the browser asked for this run of a page by Back or Forward, or by a link of the search
+    (palette.js), which navigates as they do.
+    """
     context = get_script_run_ctx(suppress_warning=True)
     return context is not None and context.is_history_navigation

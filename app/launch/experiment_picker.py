@@ -77,7 +77,7 @@ def chosen() -> tuple[Experiment | None, str | None]:
     command.
     """
     link = _asked()
-    is_anew = addresses.is_opened() and any(values for _, values in link)  # as Clone of one run once more
+    is_anew = addresses.is_opened() and any(any(values) for _, values in link)  # as Clone of one run once more
     if is_anew or st.session_state.get(_LINK) != link or _CHOSEN not in st.session_state:
         st.session_state[_LINK] = link
         command = read_command_link(dict(link))
@@ -430,9 +430,9 @@ def _take(wish: Wish) -> None:
     config_form.fill(found, values)
     if wish.target is not None:
         st.session_state[TARGET], st.session_state[NODES] = wish.target, wish.nodes
-    if wish.sweep is None:
+    if wish.sweep is None and wish.experiment:
         sweep_form.stop(found)
-    else:
+    elif wish.sweep is not None:
         over = {name: text or usual_values(found.config, name, values) for name, text in wish.sweep.items()}
         sweep_form.start(found, over, equal_work="equal-work" in wish.purposes, draws=wish.draws)
         sweep_form.resize(found, wish.seeds, is_timed="timing" in wish.purposes)

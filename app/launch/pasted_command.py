@@ -68,6 +68,7 @@ def take(wish: CommandWish) -> tuple[str, ...]:
         given = _given(wish)
     except EngineError as error:
         return (str(error),)
+    before = read()
     st.session_state[GIVEN] = given
     st.session_state.pop(READ, None)
     command = given.command if given else None
@@ -93,8 +94,8 @@ def take(wish: CommandWish) -> tuple[str, ...]:
     if over or wish.sweep == {}:
         sweep_form.start(own.definition, over, draws=wish.draws)
         sweep_form.resize(own.definition, wish.seeds, is_timed="timing" in wish.purposes)
-    else:
-        sweep_form.stop(own.definition)
+    elif not wish.recipe or before is None or before.definition.name != own.definition.name:
+        sweep_form.stop(own.definition)  # not where the command in the form was saved as this recipe
     return tuple(sentences)
 
 

@@ -53,7 +53,8 @@ def save_form(command: Command, values: Mapping[str, Any], recipe: str = "") -> 
     refusal = current_user.why_not("launch") or current_user.why_no_commands()
     with st.popover("Save as recipe", icon=":material/receipt_long:", **current_user.off(refusal)):
         st.caption(
-            "Everyone in this lab finds a recipe in the list. Saving under the same name makes the next version."
+            "Everyone in this lab finds a recipe in the list. Saving a change under the same name makes the next "
+            "version."
         )
         name = st.text_input("Name", value=recipe or Path(command.name).stem, key=f"own.recipe.{command.name}")
         description = st.text_area("Description", key="own.recipe.description", height=70, max_chars=2_000)
@@ -91,7 +92,7 @@ def _keep(name: str, kept: Command, description: str) -> None:
         return store.recipes.save(name, kept, by=current_user.whoever(), description=description)
 
     if version := store_command(save):
-        st.toast(as_text(f"Saved as version {version} of recipe {name}."))
+        st.toast(as_text(f"Recipe {name} is saved: version {version}."))
         addresses.replace({"recipe": name})
         st.rerun()
 

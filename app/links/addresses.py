@@ -128,7 +128,7 @@ def read_run_ids(text: str, most: int) -> list[int]:
 # The browser asks for each run of a page with the address that it has. A change sooner after another than the
 # connection answers comes with the address before the first one, and is no new link.
 
-_WRITTEN, _PAGE, _OPENED = "address.written", "address.page", "address.opened"
+_WRITTEN, _PAGE, _OPENED, _OPENING = "address.written", "address.page", "address.opened", "address.opening"
 MOST_LATE = 20
 """Values of a name that a browser may be behind."""
 P = ParamSpec("P")
@@ -155,6 +155,10 @@ def begin(page: str) -> None:
         written = {name: each for name, each in written.items() if st.query_params.get_all(name) == each.values}
     st.session_state[_PAGE], st.session_state[_WRITTEN] = page, written
     _settle()
+    last = opening()
+    asked, last.asked = last.asked, None
+    if asked and (page, st.query_params.to_dict()) != (asked[0].stem, asked[1]):
+        go(*asked)
 
 
 def is_opened() -> bool:
@@ -191,21 +195,28 @@ def replace(query: Mapping[str, str | Sequence[str]]) -> None:
 
 def go(page: Path, query: Mapping[str, str | Sequence[str]] | None = None) -> NoReturn:
     """Open a page, which may be this one; the rest of its script does not run."""
-    forget()
-    open_page(page, query)
-
-
-def forget(*keys: str) -> None:
-    """Forget what this page wrote into the address, and the values of widgets by their keys."""
-    for key in (_WRITTEN, *keys):
-        st.session_state.pop(key, None)
-
-
-def open_page(page: Path, query: Mapping[str, str | Sequence[str]] | None = None) -> NoReturn:
-    """Open a page after `forget`. No other use of the session may stand between a launch and this: where the browser
-    has asked for another run of the page meanwhile, that use would end this one, and the page would stay.
-    """
+    st.session_state.pop(_WRITTEN, None)
     st.switch_page(page, query_params=query)
+
+
+@dataclass
+class Opening:
+    """The page that is to open after something was done, such as a launch."""
+
+    asked: tuple[Path, dict[str, str]] | None = None
+
+    def go(self, page: Path, query: dict[str, str]) -> NoReturn:
+        """Open a page. Where the browser has asked for another run of the present one meanwhile, which ends this one
+        before, `begin` opens it in that run.
+        """
+        self.asked = page, query
+        go(page, query)
+
+
+def opening() -> Opening:
+    """Return the session's; before something is done, for any use of the session may end the run of the page."""
+    found: Opening = st.session_state.setdefault(_OPENING, Opening())
+    return found
 
 
 def _settle() -> None:

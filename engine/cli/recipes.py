@@ -75,7 +75,8 @@ def save_command(
     description: str = option("What it does, in a sentence.", default=""),
     owner: str = OWNER,
 ) -> None:
-    """Save the command after `--`, or that of a run, as the next version of a recipe. Its values are the defaults."""
+    """Save the command after `--`, or that of a run, as the next version of a recipe, unless nothing changed. Its
+    values are the defaults."""
     found = pasted.command()
     if (found is None) == (run_id is None):
         raise click.UsageError("Write a command after --, or name a run with --run.")

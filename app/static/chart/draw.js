@@ -4,6 +4,7 @@
 const HIGH = 340, LEFT = 64, RIGHT = 24, TOP = 20, BOTTOM = 52;
 const STEPS = 100; // of the axis, by the keyboard
 const TICKS = 5;
+const LOST_MS = 5000;
 
 const escaped = (text) => String(text).replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
@@ -12,7 +13,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const state = (root.state ??= { values: [], sent: "", unanswered: [], stroke: null });
   const told = JSON.stringify([data.places, data.values, data.low, data.high]);
   const given = JSON.stringify(data.values);
-  const answers = state.unanswered.indexOf(given);
+  state.unanswered = state.unanswered.filter((each) => performance.now() - each.at < LOST_MS); // of two at once, one may be answered
+  const answers = state.unanswered.findIndex((each) => each.now === given);
   state.unanswered.splice(0, answers + 1);
   const isUnsent = state.stroke || JSON.stringify(state.values) !== state.sent; // a key is down, or a stroke goes on: the next answer has it
   const isLate = answers >= 0 && state.unanswered.length > 0; // a later key was sent meanwhile: so has the next answer
@@ -29,7 +31,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const now = JSON.stringify(state.values);
     if (now === state.sent) return;
     state.sent = now;
-    state.unanswered.push(now);
+    state.unanswered.push({ now, at: performance.now() });
     setTriggerValue("values", state.values);
   };
 

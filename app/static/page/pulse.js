@@ -29,15 +29,16 @@ async function pointerRests() {
 
 // A link or a table's button that a rerun replaces while it is pressed gets no click, so its successor under the pointer gets one.
 const PRESSED = `${LINK}, [data-sort], [data-press], .pl-fold`;
-const aimOf = (node) => node.href ?? node.dataset.sort ?? node.dataset.press ?? node.closest("[data-key]")?.dataset.key;
+const aimOf = (node) => node.href ?? JSON.stringify([node.dataset.sort, node.dataset.press, node.closest("[data-key]")?.dataset.key]);
 let held = null, heldAim = null;
 document.addEventListener("pointerdown", ({ target }) => {
   held = target.closest?.(PRESSED);
   heldAim = held && aimOf(held); // once replaced, it is in no row
 }, true);
-document.addEventListener("pointerup", ({ target }) => {
+document.addEventListener("pointerup", ({ target, pointerType }) => {
   const node = target.closest?.(PRESSED);
-  if (node && held && !held.isConnected && node.className === held.className && aimOf(node) === heldAim) node.click();
+  const isClicked = pointerType === "touch" && !node?.href; // the browser looks for what is under a finger after this
+  if (node && held && !held.isConnected && aimOf(node) === heldAim && !isClicked) node.click();
   held = null;
 }, true);
 
