@@ -17,10 +17,14 @@ LAUNCH = "/launch"
 
 SETTLED = """(scheme) => {
   const app = document.querySelector('[data-testid=stApp]');
-  return window.arrived !== false && app?.dataset.testScriptState === 'notRunning' && getComputedStyle(app).colorScheme === scheme
+  const rests = window.arrived !== false && app?.dataset.testScriptState === 'notRunning' && getComputedStyle(app).colorScheme === scheme
     && !document.querySelector('[data-testid=stSkeleton], [data-testid=stSpinner], [data-stale=true]')
     && [...document.querySelectorAll('.pl-figure')].every((node) => node._fullData && node.getAttribute('aria-label'))
     && document.getAnimations().every((each) => each.playState !== 'running' || each.effect.getTiming().iterations === Infinity);
+  window.rested = rests ? window.rested ?? performance.now() : undefined;
+  const isOver = rests && performance.now() - window.rested > 200; // a script that reruns itself, or opens another page, pauses
+  if (isOver) window.rested = undefined;
+  return isOver;
 }"""  # noqa: E501
 SWALLOWED_MS = 8_000
 Scheme = Literal["light", "dark"]
