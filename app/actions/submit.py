@@ -61,8 +61,8 @@ def button(label: str, key: str, **options: Any) -> bool:
 
 
 def launches() -> Launches:
-    """Return the session's launches; before the store is told, for any use of the session may end the page's run, where
-    the browser has asked for another one.
+    """Return the launches of this session. Call it before the launch: where the browser has asked for another run of
+    the page, any use of the session ends this one.
     """
     found: Launches = st.session_state.setdefault(_LAUNCHES, Launches())
     return found

@@ -77,8 +77,8 @@ def chosen() -> tuple[Experiment | None, str | None]:
     command.
     """
     link = _asked()
-    is_anew = addresses.is_opened() and any(any(values) for _, values in link)  # as Clone of one run once more
-    if is_anew or st.session_state.get(_LINK) != link or _CHOSEN not in st.session_state:
+    is_refilled = addresses.is_opened() and any(any(values) for _, values in link)  # as Clone of one run once more
+    if is_refilled or st.session_state.get(_LINK) != link or _CHOSEN not in st.session_state:
         st.session_state[_LINK] = link
         command = read_command_link(dict(link))
         if command is None and pasted_command.is_begun() and not any(values for _, values in link):

@@ -214,7 +214,9 @@ class Opening:
 
 
 def opening() -> Opening:
-    """Return the session's; before something is done, for any use of the session may end the run of the page."""
+    """Return this session's. Call it before what is done: where the browser has asked for another run of the page, any
+    use of the session ends this one.
+    """
     found: Opening = st.session_state.setdefault(_OPENING, Opening())
     return found
 

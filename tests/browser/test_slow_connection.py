@@ -277,7 +277,7 @@ TWICE = "pressed twice"
 
 
 def named(page: Page, lab: Lab, connection: Connection) -> Locator:
-    """Open Launch anew, give the run its name, and return the button."""
+    """Open Launch, give the run its name, and return the button."""
     go(page, lab.address, Place("launch", f"{LAUNCH}?experiment=sync_sgd&preset=quick", "Run name"))
     title = page.get_by_role("textbox", name="Run name")
     title.fill(TWICE)
