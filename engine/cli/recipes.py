@@ -83,7 +83,7 @@ def save_command(
     with Store.open(Home.find()) as store:
         kept = found or _of_run(store.read, run_id or 0)
         version = store.recipes.save(name, kept, by=owner, title=title, description=description)
-    said = f"Saved as version {version} of recipe {name}. Launch it with: python -m engine run {name}"
+    said = f"Recipe {name} is saved: version {version}. Launch it with: python -m engine run {name}"
     answer({"name": name, "version": version}, said)
 
 

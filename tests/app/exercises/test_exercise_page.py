@@ -69,7 +69,9 @@ def test_a_student_predicts_before_the_launch_and_hands_in_after_the_runs(
     assert not button(test, "exercise.accuracy.launch")
     test.number_input(key="form.exercise.accuracy.learning_rate").set_value(0.02).run()
     test.button(key="exercise.accuracy.launch").click().run()
-    assert "form.exercise.accuracy.learning_rate" not in test.session_state, "another attempt begins with the usual"
+    assert "form.exercise.accuracy.learning_rate" not in test.session_state, (
+        "another attempt begins with the exercise's"
+    )
     with Reader.open(home) as reader:
         (attempt,) = reader.exercises.attempts()
         (run_id,) = attempt.runs
